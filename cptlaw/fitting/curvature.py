@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cptlaw.fitting.kept import kept
 from cptlaw.fitting.solving.huber import noise_weight
 from cptlaw.fitting.solving.objective import Objective
 from cptlaw.fitting.solving.priors import values
@@ -29,30 +30,26 @@ SURE = 1e-6  # least standard deviation of a parameter, or of its logarithm
 ALIKE = 0.999  # largest correlation
 
 
+@kept
 def covariance(fit: LawOnRows) -> Array:
-    """Return the covariance of the free coordinates of a fit, (v, v), in the unit of its residuals, kept."""
-    if "covariance" not in fit._cache:
-        noise = noise_weight(fit.residuals(), fit.options.delta, max(fit.n_points - fit.rank, 0))
-        fit._cache["covariance"] = noise * inverse_curvature(fit)
-    result: Array = fit._cache["covariance"]
-    return result
+    """Return the covariance of the free coordinates of a fit, (v, v), in the unit of its residuals."""
+    noise = noise_weight(fit.residuals(), fit.options.delta, max(fit.n_points - fit.rank, 0))
+    return noise * inverse_curvature(fit)
 
 
+@kept
 def inverse_curvature(fit: LawOnRows) -> Array:
-    """Return the inverse curvature of the objective and its priors at the optimum, (v, v), computed once and kept."""
-    if "inverse curvature" not in fit._cache:
-        problem = fit.problem()
-        penalty = fit.penalty(problem)
-        of_data, of_both = (
-            Objective(problem, fit.options.delta, penalty=one).evaluate(fit.optima[:1])["hessian"][0]
-            for one in (None, penalty)
-        )
-        # Rows of one base model err together, so that the data count as fewer; what priors say stays as it is.
-        curvature = of_data / _alike(rows_per_base_model(fit)) + (of_both - of_data)
-        silent = SILENT * float(np.abs(np.diag(curvature)).max()) + LEAST
-        fit._cache["inverse curvature"] = inverse(curvature, silent, FLAT)
-    result: Array = fit._cache["inverse curvature"]
-    return result
+    """Return the inverse curvature of the objective and its priors at the optimum, (v, v)."""
+    problem = fit.problem()
+    penalty = fit.penalty(problem)
+    of_data, of_both = (
+        Objective(problem, fit.options.delta, penalty=one).evaluate(fit.optima[:1])["hessian"][0]
+        for one in (None, penalty)
+    )
+    # Rows of one base model err together, so that the data count as fewer; what priors say stays as it is.
+    curvature = of_data / _alike(rows_per_base_model(fit)) + (of_both - of_data)
+    silent = SILENT * float(np.abs(np.diag(curvature)).max()) + LEAST
+    return inverse(curvature, silent, FLAT)
 
 
 def inverse(curvature: Array, least: float, flat: float) -> Array:

@@ -19,6 +19,7 @@ from cptlaw.fitting.checking.cuts import trained_rows
 from cptlaw.fitting.checking.distance import Direction, fact, outside
 from cptlaw.fitting.checking.extrapolation import extrapolations
 from cptlaw.fitting.doubt import FAR_FROM, FAR_TO, expected_in_rollouts, half_widths
+from cptlaw.fitting.kept import kept
 from cptlaw.fitting.learned import left_out
 from cptlaw.fitting.rollouts import directions
 from cptlaw.fitting.saved import Saved
@@ -184,8 +185,8 @@ class Fit(Saved):
                     centres[:, j] = np.where(share[:, j] > 0, np.log(np.maximum(loss, 1e-300)), 0.0)
                 positive[:, j] = ~(loss <= 0)
         # A law that falls below zero there has no logarithm, and would take the whole average along.
-        kept = share * positive
-        share = np.where(kept.sum(axis=1, keepdims=True) > 0, kept, share)
+        finite = share * positive
+        share = np.where(finite.sum(axis=1, keepdims=True) > 0, finite, share)
         return share / np.maximum(share.sum(axis=1, keepdims=True), 1e-300), centres, readable
 
     def doubt(self, frame: Any, coverage: float) -> tuple[Array, Array, Array, Array]:
@@ -210,13 +211,11 @@ class Fit(Saved):
         spread, freedom = self._noise()
         return t_quantile(coverage, freedom) * spread
 
+    @kept
     def _noise(self) -> tuple[float, float]:
-        """Return the spread of one measurement around the laws, log loss, and its degrees of freedom, kept."""
-        if "scatter" not in self._cache:
-            free = max(self.n_points - sum(member.weight * member.fit.rank for member in self.members), 1.0)
-            self._cache["scatter"] = float(np.sqrt(noise_variance(self.residuals(), free))), free + FLOOR_ROWS
-        result: tuple[float, float] = self._cache["scatter"]
-        return result
+        """Return the spread of one measurement around the laws, log loss, and its degrees of freedom."""
+        free = max(self.n_points - sum(member.weight * member.fit.rank for member in self.members), 1.0)
+        return float(np.sqrt(noise_variance(self.residuals(), free))), free + FLOOR_ROWS
 
     def _beside_expected(self, frame: pd.DataFrame, noise: float) -> Array:
         """Return by what factor the laws err in their rollouts, beside what is expected of them, (n,)."""

@@ -14,6 +14,7 @@ from cptlaw.findings import Finding
 from cptlaw.fitting.base_models import BaseErrors
 from cptlaw.fitting.doubt import LEAST_WEIGHT
 from cptlaw.fitting.fit import Fit
+from cptlaw.fitting.kept import kept
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.members import LawsTogether, Member
 from cptlaw.fitting.rollouts import Rollout
@@ -130,18 +131,22 @@ class Average(Fit):
     def predict(self, frame: Any) -> Array:
         """Return the forecast loss of each row, (n,): the laws' weighted mean, less what they miss of base models."""
         rows = self.completed(frame)
-        if "bases" not in self._cache:
-            self._cache["bases"] = BaseErrors(self, self._without_bases)
-        values: Array = self._without_bases(rows) * np.exp(self._cache["bases"].at(rows))
+        values: Array = self._without_bases(rows) * np.exp(self._base_errors().at(rows))
         return values
+
+    @kept
+    def _base_errors(self) -> BaseErrors:
+        return BaseErrors(self, self._without_bases)
 
     def _without_bases(self, rows: pd.DataFrame) -> Array:
         """Return the forecasts without what the measured losses of base models add to them."""
         share, centres, _ = self._centres(rows)
-        if "residuals" not in self._cache:
-            self._cache["residuals"] = SharedError.of(self.data, self.residuals(), self.brief)
-        values: Array = np.exp(np.sum(share * centres, axis=1) - self._cache["residuals"].at(rows))
+        values: Array = np.exp(np.sum(share * centres, axis=1) - self._shared_error().at(rows))
         return values
+
+    @kept
+    def _shared_error(self) -> SharedError:
+        return SharedError.of(self.data, self.residuals(), self.brief)
 
     def residuals(self) -> Array:
         """Return log(predicted) - log(observed) of the common rows, as the laws alone predict them, (n_points,)."""

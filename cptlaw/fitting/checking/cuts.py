@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cptlaw.fitting.kept import kept
 from cptlaw.laws.calculus import Array
 
 SAME_LEVEL = 0.05  # e-folds: tokens are rounded to whole batches, so that levels closer than this are one
@@ -56,14 +57,13 @@ def cuts(
         yield lasts[place], np.asarray(code <= lasts[place])
 
 
+@kept
 def trained_rows(fit: Any) -> pd.DataFrame:
-    """Return the fitted rows of trained models, kept with the fit; all where there are no others."""
+    """Return the fitted rows of trained models; all where there are no others."""
     # A base model that was measured at a size or budget says nothing of how CPT goes on there.
-    if "trained" not in fit._cache:
-        kept = trained(fit.data)
-        fit._cache["trained"] = fit.data if kept.all() or not kept.any() else fit.data[kept]
-    frame: pd.DataFrame = fit._cache["trained"]
-    return frame
+    frame: pd.DataFrame = fit.data
+    mask = trained(frame)
+    return frame if mask.all() or not mask.any() else frame[mask]
 
 
 def trained(frame: pd.DataFrame) -> NDArray[np.bool_]:

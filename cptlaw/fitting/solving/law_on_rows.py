@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cptlaw.findings import Finding
+from cptlaw.fitting.kept import kept
 from cptlaw.fitting.solving.blocks import along_runs, independent_blocks, trainings
 from cptlaw.fitting.solving.open_rates import with_rates
 from cptlaw.fitting.solving.options import Options
@@ -83,17 +84,17 @@ class LawOnRows:
     @property
     def blocks(self) -> NDArray[np.int_]:
         """Number of the group of fitted rows that err together, (n_points,): run and merges, or part of a curve."""
-        if "blocks" not in self._cache and self.data.empty:
-            self._cache.update(blocks=np.zeros(0, dtype=int), effective={})
-        if "blocks" not in self._cache:
-            run = trainings(self.data)
-            if self.law.correlated_along in self.data.columns:
-                labels, effective = independent_blocks(run, along_runs(self.data), self.residuals())
-            else:
-                labels, effective = np.unique(run, return_inverse=True)[1], {}
-            self._cache["blocks"], self._cache["effective"] = labels, effective
-        result: NDArray[np.int_] = self._cache["blocks"]
-        return result
+        return self._by_blocks()[0]
+
+    @kept
+    def _by_blocks(self) -> tuple[NDArray[np.int_], dict[str, float]]:
+        """Return the block of each row, and of loss curves the effective number of points by run."""
+        if self.data.empty:
+            return np.zeros(0, dtype=int), {}
+        run = trainings(self.data)
+        if self.law.correlated_along in self.data.columns:
+            return independent_blocks(run, along_runs(self.data), self.residuals())
+        return np.unique(run, return_inverse=True)[1], {}
 
     @property
     def n_blocks(self) -> int:
@@ -103,9 +104,7 @@ class LawOnRows:
     @property
     def n_effective(self) -> dict[str, float]:
         """Effective number of points of loss curves by run: what the autocorrelation of residuals leaves."""
-        self.blocks  # noqa: B018  computes both
-        result: dict[str, float] = self._cache["effective"]
-        return result
+        return self._by_blocks()[1]
 
     def residuals(self) -> Array:
         """Return log(predicted) - log(observed) of the fitted rows, shape (n_points,)."""

@@ -21,6 +21,7 @@ from scipy import special
 
 from cptlaw.fitting.checking.cuts import trained_rows
 from cptlaw.fitting.checking.distance import outside, seen, unseen
+from cptlaw.fitting.kept import kept
 from cptlaw.fitting.learned import left_out, numbers
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
 from cptlaw.fitting.uncertainty.inner_rollouts import InnerRollouts, inner_rollouts
@@ -120,34 +121,28 @@ def discrepancy(fit: LawOnRows, frame: pd.DataFrame, coverages: list[float]) -> 
     away = outside(trained_rows(fit), frame, directions)
     reach = scale.reach(away, tuple(direction.name for direction in directions))
     blind = _blind(fit, frame)
-    half = np.array([_half_width(fit, scale, coverage) for coverage in coverages])
+    half = np.array([_half_width(fit, left_out(), coverage) for coverage in coverages])
     of_blind = special.stdtrit(scale.freedom, 0.5 + 0.5 * np.asarray(coverages))
     # Two causes that know nothing of each other: the form along what the law reads, and what it does not read at all.
     return np.hypot(half[:, None] * reach, of_blind[:, None] * blind)
 
 
-def _half_width(fit: LawOnRows, scale: Scale, coverage: float) -> float:
-    """Return the half-width at D = 1 of a fit, computed once for each coverage."""
-    key = ("half-width", left_out(), coverage)
-    if key not in fit._cache:
-        fit._cache[key] = scale.quantile(_rates(fit, scale), coverage)
-    value: float = fit._cache[key]
-    return value
+@kept
+def _half_width(fit: LawOnRows, without: str | None, coverage: float) -> float:
+    """Return the half-width at D = 1 of a fit, without the study that is left out."""
+    return Scale.learned().quantile(_rates(fit, without), coverage)
 
 
 def usual_rate(fit: LawOnRows) -> float:
     """Return the median rate of a fit, per cent of the loss per e-fold of size."""
-    share = _rates(fit, Scale.learned())
+    share = _rates(fit, left_out())
     return 100.0 * float(RATES[np.searchsorted(np.cumsum(share), 0.5)])
 
 
-def _rates(fit: LawOnRows, scale: Scale) -> Array:
-    """Return the shares of the rates of a fit, computed once and kept."""
-    key = ("rates", left_out())
-    if key not in fit._cache:
-        fit._cache[key] = scale.rates(noise(fit).spread, inner_rollouts(fit))
-    values: Array = fit._cache[key]
-    return values
+@kept
+def _rates(fit: LawOnRows, without: str | None) -> Array:
+    """Return the shares of the rates of a fit, without the study that is left out."""
+    return Scale.learned().rates(noise(fit).spread, inner_rollouts(fit))
 
 
 def _blind(fit: LawOnRows, frame: pd.DataFrame) -> Array:

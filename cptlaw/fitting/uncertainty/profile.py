@@ -16,6 +16,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 
+from cptlaw.fitting.kept import kept
 from cptlaw.fitting.solving.huber import FLOOR_ROWS, noise_variance, noise_weight
 from cptlaw.fitting.solving.identifiability import jacobian
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
@@ -49,17 +50,15 @@ class Noise:
     freedom: float
 
 
+@kept
 def noise(fit: LawOnRows) -> Noise:
     """Estimate the scatter from the residuals of the fit, with a floor that decides where none are left."""
-    if "noise" not in fit._cache:
-        residual, free = fit.residuals(), max(fit.n_points - fit.rank, 0)
-        fit._cache["noise"] = Noise(
-            rise=0.5 * noise_weight(residual, fit.options.delta, free),
-            spread=math.sqrt(noise_variance(residual, free)),
-            freedom=free + FLOOR_ROWS,
-        )
-    result: Noise = fit._cache["noise"]
-    return result
+    residual, free = fit.residuals(), max(fit.n_points - fit.rank, 0)
+    return Noise(
+        rise=0.5 * noise_weight(residual, fit.options.delta, free),
+        spread=math.sqrt(noise_variance(residual, free)),
+        freedom=free + FLOOR_ROWS,
+    )
 
 
 def profiles(fit: LawOnRows, frame: pd.DataFrame, probabilities: Sequence[float], most: int | None = None) -> Array:
@@ -79,7 +78,7 @@ def profiles(fit: LawOnRows, frame: pd.DataFrame, probabilities: Sequence[float]
     # 279 left the truth out, and the profile's holds it.
     x, centre = fit.law.bind(frame, fit.role), np.log(fit.predict(frame))
     problem, k, best = fit.problem(), fit.problem().k, fit.optima[0]
-    effects, freedom = units_along(fit, problem, jacobian(problem, best[:k], best[k:], at=x))
+    effects, freedom = units_along(fit, jacobian(problem, best[:k], best[k:], at=x))
     chosen = _spread_out(x, MOST_PROFILES if most is None else most)
     values = np.empty((len(probabilities), len(frame), 2))
     for p, probability in enumerate(probabilities):
@@ -101,16 +100,16 @@ def profiles(fit: LawOnRows, frame: pd.DataFrame, probabilities: Sequence[float]
 
 def _traced(fit: LawOnRows, x: SimpleNamespace, chosen: list[int], level: float, limits: Array) -> list[Trace]:
     """Return the traces of some rows up to a level; those of earlier questions are kept with the fit."""
-    kept: dict[tuple[bytes, float], Trace] = fit._cache.setdefault("traces", {})
+    known: dict[tuple[bytes, float], Trace] = fit._cache.setdefault("traces", {})
     keys = [(_key(x, i), level) for i in chosen]
-    new = [i for i, key in zip(chosen, keys, strict=True) if key not in kept]
+    new = [i for i, key in zip(chosen, keys, strict=True) if key not in known]
     if new:
         tracer = Tracer.of(fit)
         for some in [new] if side_by_side(x) else [[i] for i in new]:
             rows = SimpleNamespace(**{name: column[some] for name, column in vars(x).items()})
             for i, trace in zip(some, tracer.trace(rows, limits[some]), strict=True):
-                kept[_key(x, i), level] = trace
-    return [kept[key] for key in keys]
+                known[_key(x, i), level] = trace
+    return [known[key] for key in keys]
 
 
 def _taken(

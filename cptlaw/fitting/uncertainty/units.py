@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cptlaw.fitting.kept import kept
 from cptlaw.fitting.solving.components import Components, base_models, components, variance_by_level
 from cptlaw.fitting.solving.identifiability import jacobian
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
-from cptlaw.fitting.solving.problem import Problem
 from cptlaw.laws.calculus import Array
 
 SEEN = 1e-4  # of the largest singular value, below which the rows do not see a direction
@@ -41,12 +41,11 @@ class _Leverage:
     levels: Components | None
 
 
-def _leverage(fit: LawOnRows, problem: Problem) -> _Leverage:
-    """Return the leverage of the rows of a fit, computed once and kept."""
-    if "leverage" in fit._cache:
-        kept: _Leverage = fit._cache["leverage"]
-        return kept
-    k, start = problem.k, fit.optima[0]
+@kept
+def _leverage(fit: LawOnRows) -> _Leverage:
+    """Return the leverage of the rows of a fit."""
+    problem, start = fit.problem(), fit.optima[0]
+    k = problem.k
     matrix = jacobian(problem, start[:k], start[k:])
     lengths = np.maximum(np.linalg.norm(matrix, axis=0), 1e-300)
     rows, singular, turn = np.linalg.svd(matrix / lengths, full_matrices=False)
@@ -64,7 +63,7 @@ def _leverage(fit: LawOnRows, problem: Problem) -> _Leverage:
     # What only one run knows has no residual in it, and nothing to say about how runs differ.
     without = np.linalg.pinv(np.eye(int(seen.sum())) - shares, rcond=1e-6, hermitian=True)
     base = base_models(fit.data)
-    result = _Leverage(
+    return _Leverage(
         turned=turn[seen].T / lengths[:, None] / singular[seen],
         rows=rows,
         by_run=np.einsum("rij,rj->ri", without, np.add.reduceat(scores[order], first)),
@@ -73,11 +72,9 @@ def _leverage(fit: LawOnRows, problem: Problem) -> _Leverage:
         pull=float(pulls @ pulls) / max(len(run) - rows.shape[1], 1),
         levels=None if base is None else components(pulls, rows, (("base", base), ("run", run))),
     )
-    fit._cache["leverage"] = result
-    return result
 
 
-def units_along(fit: LawOnRows, problem: Problem, gradients: Array) -> tuple[Array, Array]:
+def units_along(fit: LawOnRows, gradients: Array) -> tuple[Array, Array]:
     """Return design effects and degrees of freedom of the doubt about quantities, both (n,).
 
     An effect, at least 1, is how much more a forecast varies because points of one run err together; for loss curves
@@ -95,7 +92,7 @@ def units_along(fit: LawOnRows, problem: Problem, gradients: Array) -> tuple[Arr
     gradients
         Of the quantities with respect to the coordinates of the fit, (n, coordinates).
     """
-    known = _leverage(fit, problem)
+    known = _leverage(fit)
     directions = gradients @ known.turned
     # Effects and freedom are ratios, free of scale; a law that breaks down at a point has slopes of 1e200 there.
     directions = directions / np.maximum(np.abs(directions).max(axis=1, initial=0.0, keepdims=True), 1e-300)

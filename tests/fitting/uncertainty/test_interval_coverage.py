@@ -163,7 +163,7 @@ def test_design_effect_is_one_without_groups_and_grows_with_them():
         fitted = cl.fit("chinchilla", chinchilla(**kind), on="target", delta=0.05, starts=4, restraint="none")
         problem, start = fitted.problem(), fitted.optima[0]
         at = fitted.law.bind(BEYOND, fitted.role)
-        return units_along(fitted, problem, jacobian(problem, start[: problem.k], start[problem.k :], at=at))[0]
+        return units_along(fitted, jacobian(problem, start[: problem.k], start[problem.k :], at=at))[0]
 
     assert effects(noise=0.01) == pytest.approx(np.ones(3), abs=1e-9)
     # Four points a run that err all alike count as one: the variance is four times that of independent points.
