@@ -42,7 +42,7 @@ CEILINGS = {
     "answering": 1925,
     "cli": 873,
     "examples": 32,
-    "fitting": 4990,
+    "fitting": 4979,
     "forecasting": 3681,
     "importing": 1281,
     "laws": 3538,
@@ -53,7 +53,7 @@ CEILINGS = {
     "cptlaw_app": 347,
     "cptlaw_sweep": 4775,
 }
-IN_ALL = 32_013  # of which 26,891 in the core, where 17,500 are aimed at
+IN_ALL = 32_002  # of which 26,880 in the core, where 17,500 are aimed at
 POSITIONAL = 6  # parameters that may be given by place; options are named
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
 IMPORT_BY_NAME = {
