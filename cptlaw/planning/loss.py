@@ -30,6 +30,7 @@ GIVEN_ATPP = (1e-3, 1e4)  # tokens per parameter between which plans look where 
 STEP = 1e-4  # of replay, for the slope in it
 MIX = ("replay", "tokens")
 EVEN = 0.5  # the probability with which the forecast itself is kept
+SAME_SIZE = 1e-6  # relative difference up to which two sizes are one
 MOST_ASKED = 40  # tables of losses that are kept for a plan
 
 
@@ -265,6 +266,14 @@ def measured_levels(fits: Iterable[Any], name: str) -> Array:
     """Return the levels of an input that fits have seen, base models' included, sorted."""
     result = [levels_of(frame, name) for fit in fits for frame in (fit.data, fit.base) if name in frame.columns]
     return np.unique(np.concatenate(result)) if result else np.array([])
+
+
+def base_losses(fit: Any, n_params: float | None) -> Array:
+    """Return the losses of base models that came with a fit: of one size, of all where it is not known."""
+    base = fit.base
+    if n_params is not None and "n_params" in base.columns:
+        base = base[np.isclose(base["n_params"].astype(float), n_params, rtol=SAME_SIZE, atol=0)]
+    return np.asarray(base["loss"], dtype=float)
 
 
 def laws_of(fit: Any) -> tuple[Law, ...]:

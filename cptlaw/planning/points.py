@@ -21,7 +21,6 @@ from cptlaw.planning.solve import Certificate, Limit
 
 LEAST = "min "
 DROP = "max-drop "
-BASE_SIZE = 1e-6  # relative difference up to which two sizes are one
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.forecasting.scores.error_rate import ErrorRate
-from cptlaw.planning.loss import Loss, as_fit, laws_of
+from cptlaw.laws.calculus import Array
+from cptlaw.planning.loss import Loss, as_fit, base_losses, laws_of
 from cptlaw.planning.points import score_fits
 from cptlaw.planning.reference import Reference
 from cptlaw.runs.schema import MIX, corpus_of
 from cptlaw.units import format_quantity
-
-SAME = 1e-6  # relative difference up to which two sizes are one
 
 
 def corpora_of(fit: Any) -> tuple[str, ...]:
@@ -36,25 +34,21 @@ def base_model(loss: Loss, given: float | None = None) -> Reference:
     """
     if given is not None:
         return Reference("measured", given)
-    base, size = loss.fit.base, loss.known.get("n_params")
-    if size is not None and "n_params" in base.columns:
-        base = base[np.isclose(base["n_params"].astype(float), size, rtol=SAME, atol=0)]
-    if base.empty:
+    size = loss.known.get("n_params")
+    base = base_losses(loss.fit, size)
+    if not len(base):
         what = "" if size is None else f" of n_params {format_quantity(size, 4)}"
         raise UsageError(
             f"max_forgetting (--max-forgetting): no loss of a base model{what} was measured on {loss.role}. Give "
             f"base_loss={{{loss.role!r}: L0}} (--base-loss {loss.role}=L0), or add rows with tokens = 0."
         )
-    return Reference("measured", float(base["loss"].mean()))
+    return Reference("measured", float(base.mean()))
 
 
-def measured_mixes(loss: Loss, corpora: Sequence[str]) -> pd.DataFrame:
-    """Return the mixes that were fitted, one row for each."""
-    data, columns = loss.fit.data, [MIX + name for name in corpora]
-    if not set(columns) <= set(data.columns):
-        return pd.DataFrame(columns=columns, dtype=float)
-    frame: pd.DataFrame = data[columns].drop_duplicates().reset_index(drop=True)
-    return frame
+def measured_mixes(loss: Loss, corpora: Sequence[str]) -> Array:
+    """Return the mixes that were fitted, (n, corpora)."""
+    mixes = loss.fit.data.reindex(columns=[MIX + name for name in corpora]).drop_duplicates().dropna()
+    return np.asarray(mixes, dtype=float)
 
 
 def _loss(fit: Any, name: str, known: Mapping[str, float]) -> Loss:

@@ -95,6 +95,8 @@ class MixQuestion:
 
     Parameters
     ----------
+    given
+        What was asked, as `read_scenario` returns it.
     losses
         By eval.
     weights
@@ -109,12 +111,9 @@ class MixQuestion:
         Mixes that were fitted, (n, k).
     pools
         Unique tokens.
-    tokens
-        Tokens of the run.
-    bounds
-        The ends of ranges that were given, such as ``"max-share web"``.
     """
 
+    given: Any
     losses: Mapping[str, Loss]
     weights: Mapping[str, float]
     limits: Sequence[Limit]
@@ -123,8 +122,11 @@ class MixQuestion:
     high: Array
     measured: Array
     pools: Pools
-    tokens: float
-    bounds: tuple[str, ...] = ()
+
+    @property
+    def tokens(self) -> float:
+        """Tokens of the run."""
+        return float(self.given.tokens)
 
     @property
     def space(self) -> Space:
@@ -157,11 +159,12 @@ class MixQuestion:
                     self.pools, unique=np.where(np.arange(len(self.corpora)) == i, np.inf, self.pools.unique)
                 )
                 result[f"unique {name}"] = replace(self, pools=pools).space, partial(_times, self.tokens, name)
-            for end, column, sign, bound in (("min-share", "low", -1.0, 0.0), ("max-share", "high", 1.0, 1.0)):
+            for end, column, sign, bound in (("min_share", "low", -1.0, 0.0), ("max_share", "high", 1.0, 1.0)):
                 ends = getattr(self, column).copy()
-                if f"{end} {name}" in self.bounds and ends[i] != bound:
+                if name in getattr(self.given, end) and ends[i] != bound:
                     ends[i] = bound
-                    result[f"{end} {name}"] = replace(self, **{column: ends}).space, partial(_times, sign, name)
+                    larger = replace(self, **{column: ends}).space
+                    result[f"{end.replace('_', '-')} {name}"] = larger, partial(_times, sign, name)
         return result
 
 
@@ -202,7 +205,6 @@ def _question(given: Any, losses: Mapping[str, Loss], scores: Mapping[str, Loss]
     for name in ("unique_tokens", "min_share", "max_share"):
         _known_names(name, getattr(given, name), corpora, "corpus")
     weights = given.minimise or dict.fromkeys(losses, 1.0)
-    total = sum(weights.values())
     limits = []
     for name, value in given.max_forgetting.items():
         how = AboveBase(base_model(losses[name], given.base_loss.get(name)), given.forgetting)
@@ -213,26 +215,20 @@ def _question(given: Any, losses: Mapping[str, Loss], scores: Mapping[str, Loss]
         limits.append(_limit(option, option, value, losses[name], None, given.risk))
     limits += score_limits(given, scores, given.risk, _limit, lambda loss: base_model(loss).loss)
     check_risk(given.risk, limits)
-    measured = measured_mixes(losses[next(iter(weights))], corpora).to_numpy(dtype=float)
-    seen = measured if len(measured) else np.stack([np.zeros(len(corpora)), np.ones(len(corpora))])
+    measured = measured_mixes(losses[next(iter(weights))], corpora)
+    seen = measured if len(measured) else np.array([np.zeros(len(corpora)), np.ones(len(corpora))])
     # Within the shares that were run unless the user widens them: laws of mixes are worst at the corners that nobody
     # measured.
-    low = np.array([given.min_share.get(name, seen[:, i].min()) for i, name in enumerate(corpora)])
-    high = np.array([given.max_share.get(name, seen[:, i].max()) for i, name in enumerate(corpora)])
+    low = np.array([given.min_share.get(name, least) for name, least in zip(corpora, seen.min(axis=0), strict=True)])
+    high = np.array([given.max_share.get(name, most) for name, most in zip(corpora, seen.max(axis=0), strict=True)])
     if np.any(low > high) or not low.sum() - ROUNDING <= 1.0 <= high.sum() + ROUNDING:
         raise UsageError(
             f"min_share and max_share leave no mix: the smallest shares add up to {low.sum():.3g} and the largest to "
             f"{high.sum():.3g}. Expected at most 1, and at least 1."
         )
-    shares = {name: weight / total for name, weight in weights.items()}
-    ends = [
-        f"{end} {name}"
-        for end, named in (("min-share", given.min_share), ("max-share", given.max_share))
-        for name in named
-    ]
+    shares = {name: weight / sum(weights.values()) for name, weight in weights.items()}
     pools = Pools.of(corpora, given.unique_tokens, given.repetition)
-    mixes = measured.reshape(-1, len(corpora))
-    return MixQuestion(losses, shares, limits, corpora, low, high, mixes, pools, given.tokens, tuple(ends))
+    return MixQuestion(given, losses, shares, limits, corpora, low, high, measured, pools)
 
 
 def _limit(name: str, about: str, value: float, loss: Loss, scale: Any, risk: float | None) -> Limit:

@@ -14,7 +14,8 @@ from cptlaw.findings import Finding
 from cptlaw.forecasting.scores.error_rate import ErrorRate
 from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.laws.calculus import Array
-from cptlaw.planning.points import BASE_SIZE, score_fits
+from cptlaw.planning.loss import base_losses
+from cptlaw.planning.points import score_fits
 from cptlaw.planning.schedules.curve_loss import CurveLoss
 from cptlaw.schedules import Schedule
 from cptlaw.units import format_percent
@@ -66,13 +67,13 @@ class ScheduledScore:
     losses
         The losses that carry it, by eval.
     n_params
-        Parameters of the model; NaN where they are not known.
+        Parameters of the model; ``None`` where they are not known.
     """
 
     fit: ScoreFit
     role: str
     losses: Mapping[str, CurveLoss]
-    n_params: float
+    n_params: float | None
 
     @property
     def n_runs(self) -> int:
@@ -103,7 +104,7 @@ class ScheduledScore:
     @property
     def row(self) -> pd.DataFrame:
         """The model, one row; how far it lies from the models with scores is all that the score reads of it."""
-        return pd.DataFrame({"n_params": [self.n_params]} if np.isfinite(self.n_params) else {}, index=range(1))
+        return pd.DataFrame({} if self.n_params is None else {"n_params": [self.n_params]}, index=range(1))
 
     def doubt(self, schedule: Schedule, replay: float | None, chance: float) -> float:
         """Return how far above its forecast the error rate may lie, in logs, with a probability; items count."""
@@ -132,12 +133,10 @@ class ScheduledScore:
         UsageError
             If there is none.
         """
-        base = self.fit.base
-        if np.isfinite(self.n_params) and "n_params" in base.columns:
-            base = base[np.isclose(base["n_params"].astype(float), self.n_params, rtol=BASE_SIZE, atol=0)]
-        if base.empty or base["loss"].nunique() > 1:
+        measured = np.unique(base_losses(self.fit, self.n_params))
+        if len(measured) != 1:
             raise UsageError(f"{self.role}: no one score of the base model was measured.")
-        return float(base["loss"].iloc[0])
+        return float(measured[0])
 
 
 def scheduled_scores(
@@ -183,6 +182,5 @@ def scheduled_scores(
             )
         members = tuple(replace(part, weight=part.weight / seen) for part in kept)
         used = {str(part.carrier): carriers[str(part.carrier)] for part in members}
-        size = float("nan") if n_params is None else n_params
-        result[name] = ScheduledScore(replace(fit, members=members), name, used, size)
+        result[name] = ScheduledScore(replace(fit, members=members), name, used, n_params)
     return result, notes
