@@ -19,7 +19,7 @@ from cptlaw.reporting.figures.forgetting_map import forgetting_map
 from cptlaw.reporting.figures.interval_fan import interval_fan
 from cptlaw.reporting.figures.loss_curves import loss_curves
 from cptlaw.reporting.figures.observed_fitted import observed_fitted
-from cptlaw.reporting.figures.pareto_front import pareto_front, with_intervals
+from cptlaw.reporting.figures.pareto_front import pareto_front
 from cptlaw.reporting.subject import MODEL, Subject
 from cptlaw.result import Progress
 from cptlaw.runs import Runs
@@ -80,18 +80,10 @@ def _of_mixes(subject: Subject, tell: Progress) -> list[Figure]:
             raise
         # Without a reference for forgetting there is no map; the plan would have asked for one.
     tell("Pareto front")
-    single = target.plain and source.plain  # else intervals are cheap, and no profile
-    front = pareto(
-        target,
-        source,
-        **model,
-        budget=subject.flops,
-        points=FRONT_POINTS,
-        interval=None if single else interval,
-        # The front has no limit here that could hold with a probability.
-        **{name: limits[name] for name in options_of(Pareto) if name in limits and name != "risk"},
-    )
-    drawn.append(pareto_front(with_intervals(front, target, source, interval) if single else front))
+    # The front has no limit here that could hold with a probability.
+    asked = {name: limits[name] for name in options_of(Pareto) if name in limits and name != "risk"}
+    front = pareto(target, source, **model, budget=subject.flops, points=FRONT_POINTS, interval=interval, **asked)
+    drawn.append(pareto_front(front))
     return drawn
 
 

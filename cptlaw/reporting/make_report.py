@@ -121,7 +121,7 @@ def report(
         plan=subject.plan,
         suggestion=suggestion,
         forecasts=forecasts,
-        doubts=by_severity([*_of_intervals(drawn, subject), *unfitted, *_doubts(subject, forecasts, suggestion)]),
+        findings=by_severity([*_of_intervals(drawn, subject), *unfitted, *_doubts(subject, forecasts, suggestion)]),
         figures=tuple(drawn),
         fits=fits,
         runs=table,

@@ -67,8 +67,8 @@ class Report(Result):
         The runs to make next, where they were asked for.
     forecasts
         Losses with their intervals at the mix that matters: one row per eval.
-    doubts
-        Findings about data, fits, forecasts and plan, the worst first.
+    findings
+        What is doubtful about data, fits, forecasts and plan, the worst first.
     figures
         What there is to see.
     fits
@@ -96,7 +96,7 @@ class Report(Result):
     plan: MixPlan | None
     suggestion: Suggestion | None
     forecasts: pd.DataFrame
-    doubts: tuple[Finding, ...]
+    findings: tuple[Finding, ...]
     figures: tuple[Figure, ...]
     fits: tuple[Fit, ...]
     runs: Runs
@@ -110,11 +110,6 @@ class Report(Result):
     def title(self) -> str:
         """What was asked."""
         return self.question
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """What is doubtful, the worst first."""
-        return self.doubts
 
     @property
     def lines(self) -> list[Line]:
@@ -143,7 +138,7 @@ class Report(Result):
             steps.append(f"Train the {len(self.suggestion.cells)} suggested runs: they narrow the interval{ends}.")
         elif self.suggestion is None and self.to_train is None:
             steps.append("Ask which small runs would narrow this forecast most for their compute.")
-        steps += [finding.advice for finding, _ in group(self.doubts) if finding.code in TO_DO]
+        steps += [finding.advice for finding, _ in group(self.findings) if finding.code in TO_DO]
         steps.append("Seal this forecast before the run is trained, and score it after.")
         if self.plan is not None and self.plan.feasible and self.plan.risk is None:
             steps.insert(0, "Ask for limits that hold with a probability, such as 80%, before you spend the compute.")
@@ -163,8 +158,8 @@ class Report(Result):
         loader = PackageLoader("cptlaw.reporting", "assets")
         environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
         scripts, style = [asset("plotly-cartesian.min.js"), asset("page.js")], asset("page.css")
-        doubts = group(self.doubts)[:MOST_SHOWN]
-        rest = [finding for finding in self.doubts if finding not in [values for values, _ in doubts]]
+        doubts = group(self.findings)[:MOST_SHOWN]
+        rest = [finding for finding in self.findings if finding not in [values for values, _ in doubts]]
         drawings = [_drawing(figure, place, Markup) for place, figure in enumerate(self.figures)]
         planned = [] if self.plan is None else self.plan.lines
         return environment.get_template(
@@ -209,7 +204,7 @@ class Report(Result):
             "suggestion": None if self.suggestion is None else self.suggestion.to_dict(),
             "points": self.forecasts.drop(columns="findings").to_dict("records"),
             "scores": self.scores.to_dict("records"),
-            "findings": [finding.to_dict() for finding in self.doubts],
+            "findings": [finding.to_dict() for finding in self.findings],
             "figures": [figure.name for figure in self.figures],
             "fingerprint": self.runs.fingerprint,
             "versions": dict(self.versions),

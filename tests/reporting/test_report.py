@@ -113,7 +113,7 @@ def test_page_says_question_answer_plan_doubts_data_and_versions(found, runs):
     text = " ".join(Page(found.to_html()).text)
     for said in (found.question, found.answer, runs.fingerprint, cl.__version__, *found.commands):
         assert said in text
-    for finding in found.doubts:
+    for finding in found.findings:
         assert finding.message in text
     for label, line in found.plan.lines:
         assert text.count(line) == 1 or label in IN_ANSWER  # no number stands there twice
@@ -213,7 +213,7 @@ def test_fits_of_another_table_are_a_doubt(undrawn, runs, files):
     target = files / "target.json"
     other = cl.read_runs(runs.frame.assign(loss=runs.frame["loss"] * 1.01), n_params_kind="total")
     found = report(other, target, at="n_params=124672,tokens=1M,replay=25%,ptpp=279")
-    assert "other-data" in {finding.code for finding in found.doubts}
+    assert "other-data" in {finding.code for finding in found.findings}
 
 
 def test_missing_extra_is_one_clear_line(monkeypatch, runs, files):
@@ -252,7 +252,7 @@ def test_units_are_those_of_the_table(runs, tmp_path):
 
 
 def test_how_many_held_out_losses_lie_inside_stands_among_the_doubts(found):
-    said = [doubt for doubt in found.doubts if doubt.code == "calibration"]
+    said = [doubt for doubt in found.findings if doubt.code == "calibration"]
     assert [doubt.message.split(" lie")[0].split("held-out ")[1] for doubt in said] == [
         "target losses",
         "source losses",

@@ -99,7 +99,7 @@ def test_phone_and_paper(browser, page_of_hostile_names, tmp_path):
 def test_the_report_draws_all_figures_offline_at_both_widths_and_prints(browser, tmp_path):
     runs = cl.examples.load("en-fr-pilot")
     target = cl.fit("ptpp-floor", runs, on="target", where=KEPT, starts=16, restraint="none")
-    plain = {"doubts": (), "plan": None, "suggestion": None, "commands": ("cptlaw report",)}
+    plain = {"findings": (), "plan": None, "suggestion": None, "commands": ("cptlaw report",)}
     figures = (cl.figures.observed_fitted(target), cl.figures.loss_curves(runs, "target", fit=target))
     forecasts = target.forecast(target.data.head(1)).assign(on="target", law="ptpp-floor")
     made = cl.Report(

@@ -3,34 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from cptlaw.fitting.fit import Fit
-from cptlaw.fitting.uncertainty.intervals import MIN_RUNS, bands
 from cptlaw.planning import ParetoPlan
 from cptlaw.reporting.figures.figure import INK, QUIET, SCALE_COLOURS, Figure, axis, bars, blank
 from cptlaw.units import format_percent, format_quantity
 
-PROFILES = 2  # mixes whose interval is profiled; those of the others are theirs or somewhat narrower
 MOST_BARS = 16  # compromises whose intervals are drawn; more could not be told apart
-
-
-def with_intervals(plan: ParetoPlan, target: Fit, source: Fit, interval: float) -> ParetoPlan:
-    """Return a front with intervals of both losses from a few profiles, for drawing."""
-    rows = plan.to_frame().assign(n_params=plan.n_params, ptpp=np.nan if plan.ptpp is None else plan.ptpp)
-    ends: dict[str, list[Any]] = {}
-    for fit, name in ((target, "target_loss"), (source, "source_loss")):
-        if fit.n_runs < MIN_RUNS:
-            continue
-        for end, values in zip(("lo", "hi"), bands(fit, rows[list(fit.law.inputs)], interval, PROFILES), strict=True):
-            ends[f"{name}_{end}"] = [None if np.isnan(value) else float(value) for value in values]
-    points = tuple(
-        replace(point, **{name: values[i] for name, values in ends.items()}) for i, point in enumerate(plan.points)
-    )
-    return replace(plan, points=points, interval=interval)
 
 
 def pareto_front(plan: ParetoPlan) -> Figure:
