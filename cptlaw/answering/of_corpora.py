@@ -11,7 +11,7 @@ from cptlaw import planning
 from cptlaw.answering.next_runs import next_runs
 from cptlaw.answering.question import IN_POINTS, RANGE, Asked
 from cptlaw.answering.result import Answer
-from cptlaw.answering.scores import fitted_scores, members_of, probabilities
+from cptlaw.answering.scores import fitted_scores, members_of
 from cptlaw.answering.steps import chosen_rows, how_fitted
 from cptlaw.answering.with_runs import evidence, laws_in, tokens_assumed
 from cptlaw.answering.words import in_answer
@@ -20,6 +20,7 @@ from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.forecasting.verbs import fit
 from cptlaw.planning.corpora.result import CorporaPlan
+from cptlaw.planning.points import chances
 from cptlaw.planning.result import flops_of
 from cptlaw.planning.scenario import MixOfCorpora, as_words
 from cptlaw.runs import Runs
@@ -51,7 +52,7 @@ def from_mixes(runs: Runs, question: Asked, where: str | None = None, seed: int 
     row = _row(asked, sure if sure.feasible else plain)
     cells, trouble, _ = ((), [], None) if row is None else next_runs(runs, fits[goal[0]], row, float(sure.flops or 0))
     of_fits = (item for one in fits.values() for item in one.findings)
-    by_role = {role: fits[name] for role, name in roles.items()}
+    kept = {} if row is None or not sure.feasible else chances(sure.limits, row)
     blocking = None if sure.blocking is None else _renamed(sure.blocking)
     return Answer(
         question=asked.text,
@@ -59,7 +60,7 @@ def from_mixes(runs: Runs, question: Asked, where: str | None = None, seed: int 
         feasible=sure.feasible,
         **(_expected(sure, roles, goal) if sure.feasible else {}),
         base_source_loss=_base(sure, roles),
-        probabilities={} if row is None else probabilities(question, by_role, scores, sure, row, _base(sure, roles)),
+        probabilities={_limit(name): chance for name, chance in kept.items()},
         scores=sure.scores,
         risk=question.risk,
         laws=(*(entry for one in fits.values() for entry in laws_in(one)), *members_of(scores)),

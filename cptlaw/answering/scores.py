@@ -1,16 +1,13 @@
-"""Answers in points: the scores that a question limits, fitted, and how likely their limits hold."""
+"""Answers in points: the scores that a question limits, fitted."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-import pandas as pd
-
 from cptlaw.answering.question import Asked
 from cptlaw.errors import DataError, did_you_mean
 from cptlaw.findings import Finding
-from cptlaw.fitting.uncertainty.chances import probability_above, probability_below
 from cptlaw.forecasting.scores import fit_all_scores
 from cptlaw.forecasting.scores.check_scores import check_scores
 from cptlaw.forecasting.scores.derived import with_derived
@@ -52,40 +49,6 @@ def fitted_scores(
             "`cptlaw check` says more; limit the loss instead, or measure larger models.",
         )
     ]
-
-
-def probabilities(
-    question: Asked,
-    losses: Mapping[str, Any],
-    scores: Mapping[str, Any],
-    plan: Any,
-    row: pd.DataFrame,
-    base_source_loss: float | None,
-) -> dict[str, float]:
-    """Return with what probability a measured loss or score keeps each limit under the planned mix, one row.
-
-    Parameters
-    ----------
-    losses, scores
-        Fitted losses by role, and fitted scores by eval.
-    base_source_loss
-        From which forgetting counts; ``None`` where that is not known.
-    """
-    if not plan.feasible:
-        return {}
-    result = {}
-    for name, least in (question.min_score or {}).items():
-        result[f"min {name}"] = probability_above(scores[name], row, least)
-    for name, drop in (question.max_drop or {}).items():
-        base = plan.scores[name].get("base")
-        if base is not None:
-            result[f"max-drop {name}"] = probability_above(scores[name], row, base - drop)
-    if question.max_target_loss is not None:
-        result["max-target-loss"] = probability_below(losses["target"], row, question.max_target_loss)
-    if question.max_forgetting is not None and base_source_loss is not None:
-        highest = base_source_loss * (1.0 + question.max_forgetting)
-        result["max-forgetting"] = probability_below(losses["source"], row, highest)
-    return result
 
 
 def members_of(scores: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -15,7 +15,7 @@ from cptlaw.answering.next_runs import next_runs
 from cptlaw.answering.planned import plan
 from cptlaw.answering.question import Asked
 from cptlaw.answering.result import Answer, runs_in_words
-from cptlaw.answering.scores import fitted_scores, members_of, probabilities
+from cptlaw.answering.scores import fitted_scores, members_of
 from cptlaw.answering.steps import answer_command, how_fitted, steps, to_sharpen
 from cptlaw.answering.what_if import by_replay, measured_rates, other_sizes, point_of, what_if
 from cptlaw.answering.words import in_answer
@@ -25,6 +25,7 @@ from cptlaw.fitting.uncertainty.intervals import MIN_RUNS
 from cptlaw.forecasting.verbs import fit
 from cptlaw.laws.shared_tokens import WHOLE
 from cptlaw.planning import MixPlan
+from cptlaw.planning.points import chances
 from cptlaw.planning.report_scenario import ReportOfRuns
 from cptlaw.runs import Runs
 from cptlaw.runs.schema import COLUMNS
@@ -71,7 +72,7 @@ def from_runs(
         lora_rank=sure.lora_rank,
         **plan_fields,
         base_source_loss=sure.base_source_loss,
-        probabilities=_probabilities(asked, fits, scores, sure),
+        probabilities=chances(sure.limits, pd.DataFrame([point_of(asked, sure)])) if sure.feasible else {},
         scores=sure.scores,
         risk=asked.risk,
         laws=(*(entry for one in fits.values() for entry in laws_in(one)), *members_of(scores)),
@@ -239,16 +240,6 @@ def _no_limit(question: Asked, target: Any) -> list[Finding]:
             remedy=Remedy("max_forgetting", "2%"),
         )
     ]
-
-
-def _probabilities(
-    question: Asked, fits: Mapping[str, Any], scores: Mapping[str, Any], plan: MixPlan
-) -> dict[str, float]:
-    """Return with what probability a measured loss or score keeps each limit under the planned mix."""
-    if not plan.feasible:
-        return {}
-    row, losses = pd.DataFrame([point_of(question, plan)]), {"target": fits["target"], "source": plan.mix.source}
-    return probabilities(question, losses, scores, plan, row, plan.base_source_loss)
 
 
 def _next_runs(

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import special
 
 from cptlaw.errors import UsageError, did_you_mean
+from cptlaw.fitting.uncertainty.chances import probability_above, probability_below
 from cptlaw.forecasting.scores.error_rate import ErrorRate
 from cptlaw.forecasting.verbs import load_fit
 from cptlaw.planning.limits import AboveBase, limit_on
@@ -188,6 +190,18 @@ def drop_of(name: str, wrong: float | None, limits: Iterable[Any]) -> dict[str, 
             base = limit.scale.reference.loss
             return {"base": 1.0 - base, "drop": wrong - base}
     return {}
+
+
+def chances(limits: Iterable[Limit], row: pd.DataFrame) -> dict[str, float]:
+    """Return with what probability a measured loss or score keeps each limit, by name, at one row of laws' inputs."""
+    result = {}
+    for limit in limits:
+        fit, most = limit.loss.fit, limit.threshold
+        of_score = isinstance(fit, ErrorRate)
+        result[limit.name] = (
+            probability_above(fit.score, row, 1.0 - most) if of_score else probability_below(fit, row, most)
+        )
+    return result
 
 
 def refusal(found: Certificate, limits: Iterable[Limit]) -> dict[str, Any]:

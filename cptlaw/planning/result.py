@@ -8,6 +8,7 @@ from typing import Any
 
 from cptlaw.findings import Finding
 from cptlaw.laws.shared_tokens import WHOLE
+from cptlaw.planning.solve import Limit
 from cptlaw.result import Line, Result
 from cptlaw.runs.metrics import USUAL_UNIT
 from cptlaw.units import format_percent, format_quantity, format_span, short_percent
@@ -189,6 +190,11 @@ class MixPlan(LimitedPlan):
     def mix(self) -> Any:
         """The scenario with its fits, from which `plot` draws; ``None`` for a plan that was put together by hand."""
         return self._mix
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """The limits that were given."""
+        return () if self._mix is None else tuple(self._mix.limits)
 
     @property
     def unit(self) -> str:

@@ -12,6 +12,7 @@ import pandas as pd
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.fit import Fit
+from cptlaw.fitting.uncertainty.chances import likelihood
 from cptlaw.forecasting.verbs import load_fit
 from cptlaw.laws import Context
 from cptlaw.planning import MixPlan, Suggestion, suggest
@@ -24,7 +25,7 @@ from cptlaw.reporting.figures.calibration import as_doubt
 from cptlaw.reporting.figures.figure import Figure
 from cptlaw.reporting.figures.suggested_cells import suggested_cells
 from cptlaw.reporting.page import Report
-from cptlaw.reporting.points import chances_in_points, expected_scores, fits_of_scores, links
+from cptlaw.reporting.points import expected_scores, fits_of_scores, links
 from cptlaw.reporting.repeat import commands
 from cptlaw.reporting.subject import Subject, limits_of
 from cptlaw.result import Progress
@@ -95,7 +96,8 @@ def report(
     held_out = {fit.on: _held_out(table, fit, page.test_where) for fit in fits}
     tell("forecasts")
     forecasts = _forecasts(subject)
-    expected = expected_scores(scores, subject.plan, subject.here, subject.limits, subject.interval)
+    kept = words.kept(subject.plan, subject.here)
+    expected = expected_scores(scores, kept, subject.here, subject.interval)
     schedules = None if page.schedules is None else read_schedules(page.schedules)
     drawn = draw(subject, held_out, schedules, tell)
     if scores:
@@ -110,14 +112,10 @@ def report(
     again |= {name: getattr(page, name) for name in ("test_where", "suggest_budget")}
     return Report(
         heading=(page.title if plan is None else None) or f"Continual pre-training: {subject.kind}",
-        question=(page.title if plan is not None else None)
-        or words.question(subject.plan, subject.here, subject.limits),
+        question=(page.title if plan is not None else None) or words.question(subject.plan, subject.here),
         answer=words.answer(subject.plan, forecasts, unit_of(*fits)),
         cost=_cost(subject, page.gpu, page.mfu),
-        chances=(
-            *words.chances(subject.plan, {fit.role: fit for fit in fits}, subject.here, subject.limits),
-            *chances_in_points(expected),
-        ),
+        chances=tuple((limit, likelihood(chance)) for limit, chance in kept.values()),
         plan=subject.plan,
         suggestion=suggestion,
         forecasts=forecasts,

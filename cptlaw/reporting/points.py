@@ -10,14 +10,13 @@ import pandas as pd
 
 from cptlaw.errors import CptlawError
 from cptlaw.findings import Finding
-from cptlaw.fitting.uncertainty.chances import likelihood, probability_above
+from cptlaw.fitting.uncertainty.chances import probability_above
 from cptlaw.forecasting.scores import ScoreFit, fit_all_scores
-from cptlaw.planning import MixPlan
 from cptlaw.planning.options import points
 from cptlaw.planning.points import score_fits
 from cptlaw.reporting.figures import Figure
 from cptlaw.reporting.figures.score_link import score_link
-from cptlaw.result import Line, Table
+from cptlaw.result import Table
 from cptlaw.runs import Runs
 from cptlaw.units import format_percent
 
@@ -59,41 +58,27 @@ def fits_of_scores(
 
 
 def expected_scores(
-    fits: Mapping[str, ScoreFit],
-    plan: MixPlan | None,
-    here: Mapping[str, Any],
-    limits: Mapping[str, Any],
-    interval: float,
+    fits: Mapping[str, ScoreFit], held: Mapping[str, tuple[str, float]], here: Mapping[str, Any], interval: float
 ) -> pd.DataFrame:
     """Return one row per score and limit: on, metric, score, lo, hi, limit in words, least, probability that it holds.
 
     Without a limit the probability is that of a score above chance.
+
+    Parameters
+    ----------
+    held
+        Limits in words and with the probability that each holds, by name.
     """
-    asked, row, rows = limits_in_points(limits), pd.DataFrame([dict(here)]), []
+    row, rows = pd.DataFrame([dict(here)]), []
     for name, fit in fits.items():
         forecast = fit.forecast(row, interval).iloc[0]
         expected = {"on": name, "metric": fit.metric, **{one: float(forecast[one]) for one in ("loss", "lo", "hi")}}
-        held: list[tuple[str, float]] = []
-        if name in asked.get("min_score", {}):
-            least = asked["min_score"][name]
-            held.append((f"at least {format_percent(least)}", least))
-        base = None if plan is None else plan.scores.get(name, {}).get("base")
-        if name in asked.get("max_drop", {}) and base is not None:
-            drop = asked["max_drop"][name]
-            words = f"down at most {100 * drop:g} points from the base model's {format_percent(base)}"
-            held.append((words, base - drop))
+        limits = [held[limit] for limit in (f"min {name}", f"max-drop {name}") if limit in held]
         rows += [
-            {**expected, "limited": limited, "limit": words, "probability": probability_above(fit, row, least)}
-            for limited, several in ((True, held), (False, [] if held else [("above chance", fit.chance)]))
-            for words, least in several
+            {**expected, "limited": bool(limits), "limit": words.removeprefix(f"{name} "), "probability": chance}
+            for words, chance in limits or [("above chance", probability_above(fit, row, fit.chance))]
         ]
     return pd.DataFrame(rows).rename(columns={"loss": "score"})
-
-
-def chances_in_points(expected: pd.DataFrame) -> tuple[Line, ...]:
-    """Return, for each limit on a score, how likely a measured score keeps it."""
-    held = expected[expected["limited"]] if len(expected) else expected
-    return tuple((f"{row['on']} {row['limit']}", likelihood(row["probability"])) for row in held.to_dict("records"))
 
 
 def score_table(expected: pd.DataFrame, interval: float) -> Table:

@@ -12,10 +12,9 @@ import pandas as pd
 from cptlaw.errors import UsageError
 from cptlaw.forecasting.scores import ScoreFit
 from cptlaw.planning import MinTokensPlan, MixPlan, min_tokens
-from cptlaw.planning.report_scenario import Page
+from cptlaw.planning.report_scenario import Page, ReportOfRuns
 from cptlaw.planning.scenario import options_of
 from cptlaw.reporting.points import IN_POINTS, LIMITS_IN_POINTS, limits_in_points
-from cptlaw.reporting.words import LIMITS
 from cptlaw.runs import Runs
 from cptlaw.runs.points import point
 from cptlaw.runs.schema import mix_columns
@@ -119,7 +118,8 @@ def _plan(
     interval: float,
 ) -> MinTokensPlan | None:
     """Return the fewest tokens under the limits; None where there is no limit."""
-    if not any(limits.get(name) for name in (*LIMITS, *LIMITS_IN_POINTS)):
+    of_losses = [name for name, option in options_of(ReportOfRuns).items() if option.limit]
+    if not any(limits.get(name) for name in (*of_losses, *LIMITS_IN_POINTS)):
         homeless = [name for name in limits if name not in IN_POINTS]
         if homeless:
             raise UsageError(

@@ -7,18 +7,12 @@ from typing import Any
 
 import pandas as pd
 
-from cptlaw.fitting.fit import Fit
-from cptlaw.fitting.uncertainty.chances import likelihood, probability_below
-from cptlaw.fitting.uncertainty.intervals import MIN_RUNS
 from cptlaw.planning import MixPlan
+from cptlaw.planning.points import chances
 from cptlaw.planning.result import forgetting_text, score_text
-from cptlaw.reporting.points import limits_in_points
-from cptlaw.result import Line
+from cptlaw.planning.solve import Limit
 from cptlaw.runs.metrics import USUAL_UNIT
-from cptlaw.units import format_percent, format_quantity, format_span, parse_quantity
-
-LIMITS = ("max_forgetting", "max_target_loss", "max_source_loss")
-NAMES = {"max_forgetting": "forgetting", "max_target_loss": "target loss", "max_source_loss": "source loss"}
+from cptlaw.units import format_percent, format_quantity, format_span
 
 
 def _model_text(here: Mapping[str, Any]) -> str:
@@ -26,24 +20,26 @@ def _model_text(here: Mapping[str, Any]) -> str:
     return text + (f" pre-trained on {float(here['ptpp']):.4g} tokens per parameter" if "ptpp" in here else "")
 
 
-def question(plan: MixPlan | None, here: Mapping[str, Any], limits: Mapping[str, Any]) -> str:
+def question(plan: MixPlan | None, here: Mapping[str, Any]) -> str:
     """Return what was asked, as a question."""
     if plan is None:
         return f"What losses will {_model_text(here)} reach {_mix_text(here)}?"
-    values = [_limit_text(name, limits[name], plan) for name in LIMITS if name in limits]
-    in_points = limits_in_points(limits)
-    values += [f"{name} at least {format_percent(least)}" for name, least in in_points.get("min_score", {}).items()]
-    values += [f"{name} down at most {100 * most:g} points" for name, most in in_points.get("max_drop", {}).items()]
-    kept = " and ".join(values)
+    kept = " and ".join(limit_text(limit, plan) for limit in plan.limits)
     sure = "" if plan.risk is None else f", each with {format_percent(plan.risk)} probability"
     return f"What are the fewest tokens, and the replay, with which {_model_text(here)} keeps {kept}{sure}?"
 
 
-def _limit_text(name: str, given: Any, plan: MixPlan) -> str:
-    """Return a limit as people say it: ``forgetting at most 25%``."""
-    value = parse_quantity(given, name)
-    share = name == "max_forgetting" and plan.forgetting_measure == "relative"
-    return f"{NAMES[name]} at most {format_percent(value) if share else f'{value:.4g}'}"
+def limit_text(limit: Limit, plan: MixPlan) -> str:
+    """Return a limit as people say it: ``forgetting at most 25%``, ``mmlu down at most 3 points``."""
+    kind, _, score = limit.name.partition(" ")
+    if kind == "min":
+        return f"{score} at least {format_percent(-limit.value)}"
+    if kind == "max-drop":
+        base = 1.0 - limit.scale.reference.loss
+        return f"{score} down at most {100 * limit.value:g} points from the base model's {format_percent(base)}"
+    share = limit.about == "forgetting" and plan.forgetting_measure == "relative"
+    most = format_percent(limit.value) if share else f"{limit.value:.4g}"
+    return f"{limit.about.replace('_', ' ')} at most {most}"
 
 
 def _mix_text(here: Mapping[str, Any]) -> str:
@@ -94,29 +90,13 @@ def _called(name: str) -> str:
     """Return a bound of a plan as people say it: ``the limit on forgetting``."""
     kind, _, of = name.partition(" ")
     words = {"min": f"the least {of}", "max-drop": f"the most points that {of} loses"}
-    return (
-        words.get(kind)
-        or f"the limit on {NAMES.get(name.replace('-', '_'), kind.removeprefix('max-').replace('-', ' '))}"
-    )
+    return words.get(kind) or f"the limit on {kind.removeprefix('max-').replace('-', ' ')}"
 
 
-def chances(
-    plan: MixPlan | None, fits: Mapping[str, Fit], here: Mapping[str, Any], limits: Mapping[str, Any]
-) -> tuple[Line, ...]:
-    """Return, for each limit of a plan, how likely the measured loss will keep it."""
+def kept(plan: MixPlan | None, here: Mapping[str, Any]) -> dict[str, tuple[str, float]]:
+    """Return, for each limit of a plan by name, its words and the probability that what is measured will keep it."""
     if plan is None or not plan.feasible:
-        return ()
-    result = []
-    for name in (name for name in LIMITS if name in limits):
-        fit = fits.get("target" if name == "max_target_loss" else "source")
-        most = parse_quantity(limits[name], name)
-        if name == "max_forgetting":
-            if plan.base_source_loss is None:
-                continue
-            base = plan.base_source_loss
-            most = base * (1 + most) if plan.forgetting_measure == "relative" else base + most
-        if fit is not None and fit.n_runs >= MIN_RUNS:
-            of_source = name != "max_target_loss" and plan.mix is not None and plan.mix.source is not None
-            chance = probability_below(plan.mix.source if of_source else fit, pd.DataFrame([dict(here)]), most)
-            result.append((_limit_text(name, limits[name], plan), likelihood(chance)))
-    return tuple(result)
+        return {}
+    sure = {limit.name: limit for limit in plan.limits if limit.loss.knows_doubt}
+    held = chances(sure.values(), pd.DataFrame([dict(here)]))
+    return {name: (limit_text(limit, plan), held[name]) for name, limit in sure.items()}

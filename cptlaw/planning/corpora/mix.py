@@ -262,6 +262,7 @@ def _fixed(given: Any, question: MixQuestion) -> dict[str, Any]:
         "risk": given.risk,
         "interval": given.interval,
         "unit": unit_of(*(loss.fit for loss in question.losses.values())),
+        "_limits": tuple(question.limits),
     }
 
 

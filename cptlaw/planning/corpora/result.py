@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cptlaw.planning.result import LimitedPlan, number_text, quantity_text
+from cptlaw.planning.solve import Limit
 from cptlaw.result import Line, Table
 from cptlaw.runs.metrics import USUAL_UNIT
 from cptlaw.units import format_percent, format_quantity, format_span
@@ -56,6 +57,12 @@ class CorporaPlan(LimitedPlan):
     gain_on_measured: float | None = None
     repetition: str | None = None
     unit: str = USUAL_UNIT
+    _limits: tuple[Limit, ...] = field(default=(), compare=False)
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """The limits that were given."""
+        return self._limits
 
     @property
     def title(self) -> str:
