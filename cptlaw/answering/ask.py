@@ -17,6 +17,7 @@ from cptlaw.answering.without_runs import from_studies
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.laws.shared_tokens import WHOLE
+from cptlaw.planning.options import label
 from cptlaw.planning.scenario import AnswerQuestion, documented
 from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.kinds import KINDS
@@ -95,12 +96,10 @@ def answer(
         raise UsageError("limits in points (--min, --max-drop) need RUNS with scores: the studies of others have none.")
     if runs is None:
         of_runs = {name: getattr(question, name) for name in (*RANGE, *KINDS, *WHOLE)}
-        of_runs |= {"where": where, "schedules": schedules}
-        for name, value in of_runs.items():
+        for name, value in (of_runs | {"where": where, "schedules": schedules}).items():
             if value is not None:
                 instead = " What merges and adapters come to: -v, or `alternatives`." if name in WHOLE else ""
-                flag = name.replace("_", "-")
-                raise UsageError(f"{name}= (--{flag}) chooses among runs, and no runs were given.{instead}")
+                raise UsageError(f"{label(name)} chooses among runs, and no runs were given.{instead}")
         result = from_studies(question, shift)
         if base is None:
             return result
@@ -109,10 +108,7 @@ def answer(
         return replace(result, next_runs=named_runs, findings=by_severity([*notes, *result.findings]))
     for name in ("lr_pretrain", "batch_tokens", "replay_of"):
         if getattr(question, name) is not None:
-            flag = name.replace("_", "-")
-            raise UsageError(
-                f"{name}= (--{flag}) is for an answer without RUNS: your table says how its runs were trained."
-            )
+            raise UsageError(f"{label(name)} is for an answer without RUNS: your table says how its runs were trained.")
     table = runs if isinstance(runs, Runs) else read_runs(runs)
 
     def ask(rows: str | None) -> Answer:

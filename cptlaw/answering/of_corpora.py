@@ -11,7 +11,7 @@ from cptlaw import planning
 from cptlaw.answering.next_runs import next_runs
 from cptlaw.answering.question import IN_POINTS, RANGE, Asked
 from cptlaw.answering.result import Answer
-from cptlaw.answering.scores import fitted_scores, members_of
+from cptlaw.answering.scores import fitted_scores
 from cptlaw.answering.steps import chosen_rows, how_fitted
 from cptlaw.answering.with_runs import evidence, laws_in, tokens_assumed
 from cptlaw.answering.words import in_answer
@@ -63,7 +63,7 @@ def from_mixes(runs: Runs, question: Asked, where: str | None = None, seed: int 
         probabilities={_limit(name): chance for name, chance in kept.items()},
         scores=sure.scores,
         risk=question.risk,
-        laws=(*(entry for one in fits.values() for entry in laws_in(one)), *members_of(scores)),
+        laws=laws_in(fits, scores),
         without_risk={
             "feasible": plain.feasible,
             "mix": dict(plain.mix),

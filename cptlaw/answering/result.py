@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from cptlaw.answering.batches import MEASURED
 from cptlaw.findings import Finding
 from cptlaw.fitting.uncertainty.chances import likelihood
 from cptlaw.planning.result import score_text, weights_text
-from cptlaw.result import Line, Result, Table, plain
+from cptlaw.result import Line, Result, Table
 from cptlaw.runs.metrics import USUAL_UNIT
 from cptlaw.units import decimals, format_percent, format_quantity, format_span, short_percent
 from cptlaw.writing import REPORT, write_text
@@ -237,11 +237,6 @@ class Answer(Result):
         if (forgetting := row.get("forgetting")) is not None:
             parts.append(f"forgetting {short_percent(forgetting)}")
         return f"{'; '.join(parts)}; {format_quantity(row['tokens'] or 0, 3)} tokens"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the promised JSON keys."""
-        shown = (item.name for item in fields(self) if item.name not in ("_page", "_plan"))
-        return {name: plain(getattr(self, name)) for name in shown}
 
     def report(self, path: str | Path, force: bool = False) -> Path:
         """Write the page to send: the answer with its figures, which need the extra ``report``; without runs, none."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from cptlaw.answering.question import Asked
@@ -49,8 +48,3 @@ def fitted_scores(
             "`cptlaw check` says more; limit the loss instead, or measure larger models.",
         )
     ]
-
-
-def members_of(scores: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the laws of each score with their weights, as the laws of an answer are listed."""
-    return [{"on": name, "law": one.name, "weight": one.weight} for name, fit in scores.items() for one in fit.members]

@@ -15,7 +15,7 @@ from cptlaw.answering.next_runs import next_runs
 from cptlaw.answering.planned import plan
 from cptlaw.answering.question import Asked
 from cptlaw.answering.result import Answer, runs_in_words
-from cptlaw.answering.scores import fitted_scores, members_of
+from cptlaw.answering.scores import fitted_scores
 from cptlaw.answering.steps import answer_command, how_fitted, steps, to_sharpen
 from cptlaw.answering.what_if import by_replay, measured_rates, other_sizes, point_of, what_if
 from cptlaw.answering.words import in_answer
@@ -45,7 +45,7 @@ def from_runs(
     seed: int = 0,
 ) -> Answer:
     """Answer a question from a runs table; see `cptlaw.answer`."""
-    fits = {role: _fitted(runs, role, where, schedules, seed) for role in _roles(runs, question)}
+    fits = {role: fit(AUTO, runs, role, where, schedules=schedules, seed=seed) for role in _roles(runs, question)}
     scores, about = fitted_scores(runs, question, where, seed, schedules)
     asked, notes = _with_tokens(_with_budget(question, fits), fits["target"])
     asked, few = with_known_doubt(asked, (*fits.values(), *scores.values()))
@@ -53,9 +53,7 @@ def from_runs(
     sure, plain = (plan(asked, fits, risk, scores) for risk in (asked.risk, None))
     of_fits = (item for one in (*fits.values(), *scores.values()) for item in one.findings)
     findings = [*notes, *few, *about, *map(in_answer, sure.findings), *of_fits]
-    plan_fields = {
-        name + end: getattr(sure, name + end) for name in EXPECTED for end in ("", "_lo", "_hi") if sure.feasible
-    }
+    ends = [name + end for name in EXPECTED for end in ("", "_lo", "_hi")]
     # Where doubt leaves no mix, the runs that would lessen it are those for the mix of even odds.
     cells, trouble, spending = _next_runs(runs, asked, fits, sure if sure.feasible else plain)
     how = how_fitted(schedules, seed)
@@ -70,12 +68,12 @@ def from_runs(
         **measured_rates(fits, sure, asked.lr_peak),
         merge_weight=sure.merge_weight,
         lora_rank=sure.lora_rank,
-        **plan_fields,
+        **{name: getattr(sure, name) for name in ends},
         base_source_loss=sure.base_source_loss,
         probabilities=chances(sure.limits, pd.DataFrame([point_of(asked, sure)])) if sure.feasible else {},
         scores=sure.scores,
         risk=asked.risk,
-        laws=(*(entry for one in fits.values() for entry in laws_in(one)), *members_of(scores)),
+        laws=laws_in(fits, scores),
         without_risk={name: getattr(plain, name, None) for name in (*WITHOUT_RISK, *EXPECTED)},
         what_if=what_if(asked, fits, sure),
         other_sizes=other_sizes(asked, fits, asked.risk, scores) if sure.feasible else (),
@@ -173,10 +171,6 @@ def _alike(frame: pd.DataFrame, word: str) -> list[str]:
     return [name for name in names if word in name.lower() and "per" not in re.split(r"[\W_]+", name.lower())]
 
 
-def _fitted(runs: Runs, role: str, where: str | None, schedules: Any, seed: int) -> Any:
-    return fit(AUTO, runs, on=role, where=where, schedules=schedules, seed=seed)
-
-
 def with_known_doubt(question: Asked, fits: Iterable[Any]) -> tuple[Asked, list[Finding]]:
     """Return the question without a probability where too few runs say how runs differ."""
     runs = min(int(fit.n_runs) for fit in fits)
@@ -252,9 +246,11 @@ def _next_runs(
     return next_runs(runs, fits[to_sharpen(question, fits)], row, plan.flops)
 
 
-def laws_in(fitted: Any) -> Iterable[Mapping[str, Any]]:
-    """Return eval, law and weight of each law of a fitted loss."""
-    return [{"on": fitted.on, "law": member.fit.law.spec, "weight": member.weight} for member in fitted.members]
+def laws_in(fits: Mapping[str, Any], scores: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """Return eval, law and weight of each law of the fitted losses and scores."""
+    of_losses = [(one.on, part.fit.law.spec, part.weight) for one in fits.values() for part in one.members]
+    of_scores = [(name, part.name, part.weight) for name, one in scores.items() for part in one.members]
+    return tuple({"on": on, "law": law, "weight": weight} for on, law, weight in (*of_losses, *of_scores))
 
 
 def evidence(runs: Runs, fits: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:

@@ -279,7 +279,6 @@ def build_limits(
         If a limit lacks its fit, if `risk` is given without a limit, or with a fit of fewer than three runs.
     """
     limits: list[Limit] = []
-    risk = getattr(given, "risk", None)
     for name, option in options_of(scenario).items():
         value = getattr(given, name)
         if not option.limit or value is None:
@@ -292,9 +291,9 @@ def build_limits(
                 f"{role} loss."
             )
         scale = how if option.limit == "forgetting" else None
-        limits.append(make(name.replace("_", "-"), option.limit, value, losses[role], scale, risk))
+        limits.append(make(name.replace("_", "-"), option.limit, value, losses[role], scale, given.risk))
     limits += more
-    check_risk(risk, limits)
+    check_risk(given.risk, limits)
     return limits
 
 

@@ -4,7 +4,7 @@ Each reader raises a UsageError that names the option where its value cannot be 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -43,27 +43,31 @@ def quantity(value: Any, name: str) -> float:
 
 def points(value: Any, name: str) -> dict[str, float]:
     """Return scores or points by benchmark: ``{"gsm8k": "60%"}``, or texts such as ``"mmlu=1pt"``."""
-    pairs: list[tuple[str, Any]] = []
+    pairs = _pairs(value, name, "BENCHMARK=SCORE, as in gsm8k=60% or mmlu=1pt")
+    return {key: _points(item, f"{label(name)}: {key}") for key, item in pairs.items()}
+
+
+def _pairs(value: Any, name: str, expected: str) -> dict[str, Any]:
+    """Return what was given by name, in a mapping or in texts such as ``"code=30%,web=20%"``.
+
+    The name of a mean over tasks, ``mean:a,b``, has commas of its own.
+    """
     if isinstance(value, Mapping):
-        pairs = [(str(key), item) for key, item in value.items()]
-    else:
-        for text in [value] if isinstance(value, str) else value:
-            for part in _parts(str(text)):
-                key, equals, item = part.partition("=")
-                if not equals or not key.strip():
-                    raise UsageError(f"{label(name)}: {part!r}. Expected BENCHMARK=SCORE, as in gsm8k=60% or mmlu=1pt.")
-                pairs.append((",".join(word.strip() for word in key.split(",")), item.strip()))
-    return {key: _points(item, f"{label(name)}: {key}") for key, item in pairs}
-
-
-def _parts(text: str) -> list[str]:
-    """Return NAME=X by NAME=X; the name of a mean over tasks, ``mean:a,b``, has commas of its own."""
-    result: list[str] = []
-    for part in text.split(","):
-        if result and result[-1].lstrip().startswith("mean:") and "=" not in result[-1]:
-            result[-1] += f",{part}"
+        return {str(key): item for key, item in value.items() if item is not None}
+    parts: list[str] = []
+    for part in (part for text in ([value] if isinstance(value, str) else value) for part in str(text).split(",")):
+        if parts and parts[-1].startswith("mean:") and "=" not in parts[-1]:
+            parts[-1] += f",{part.strip()}"
         else:
-            result.append(part)
+            parts.append(part.strip())
+    result: dict[str, Any] = {}
+    for part in parts:
+        key, equals, item = (word.strip() for word in part.partition("="))
+        if not equals or not key:
+            raise UsageError(f"{label(name)}: {part!r} has no name. Expected {expected}.")
+        if key in result:
+            raise UsageError(f"{label(name)}: {key} is given twice.")
+        result[key] = item
     return result
 
 
@@ -140,18 +144,8 @@ def by_name(value: Any, name: str, read: Callable[[Any, str], float]) -> dict[st
     UsageError
         If a text has no name, a name occurs twice, or a number cannot be read.
     """
-    if isinstance(value, Mapping):
-        return {str(key): read(one, name) for key, one in value.items() if one is not None}
-    result: dict[str, float] = {}
-    for text in (value,) if isinstance(value, str) else tuple(value):
-        for part in str(text).split(","):
-            key, equals, number = part.partition("=")
-            if not equals or not key.strip():
-                raise UsageError(f"{label(name)}: {part!r} has no name. Expected NAME=VALUE, such as code=30%.")
-            if key.strip() in result:
-                raise UsageError(f"{label(name)}: {key.strip()} is given twice.")
-            result[key.strip()] = read(number.strip(), name)
-    return result
+    pairs = _pairs(value, name, "NAME=VALUE, such as code=30%")
+    return {key: read(number, name) for key, number in pairs.items()}
 
 
 def as_given(value: Any, name: str) -> Any:
@@ -203,4 +197,9 @@ def amount(example: str, help: str, metavar: str, **more: Any) -> Entry:
 
 def word(words: tuple[str, ...], help: str) -> Entry:
     """Declare one of a few words, of which the first is the default."""
-    return Entry(partial(one_of, words=words), help, default=words[0], words=words)
+    return replace(choice(words, help), default=words[0])
+
+
+def choice(words: tuple[str, ...], help: str) -> Entry:
+    """Declare one of a few words, or none."""
+    return Entry(partial(one_of, words=words), help, words=words)

@@ -18,9 +18,9 @@ from cptlaw.planning.options import (
     amount,
     as_given,
     by_name,
+    choice,
     count,
     label,
-    one_of,
     points,
     positive,
     probability,
@@ -272,11 +272,7 @@ class ScheduleOfRun(KnownRun, Limits, TargetLimit, ScoreLimits, BaseLoss, Interv
     max_steps: Annotated[Quantity, amount("20K", "Limit on optimiser steps of CPT, as in 20K.", "K")]
     minimise: Annotated[
         str | None,
-        Entry(
-            partial(one_of, words=GOALS),
-            "What to minimise. [default: follows from the weight and the limits]",
-            words=GOALS,
-        ),
+        choice(GOALS, "What to minimise. [default: follows from the weight and the limits]"),
     ]
     shape: Annotated[
         str | None, Entry(as_given, "Shape of the CPT schedule: cosine, linear, wsd, .. [default: as known]", "NAME")
@@ -333,11 +329,7 @@ class AnswerQuestion(KnownModel, PointLimits, TargetLimit, Range, total=False):
     batch_tokens: Annotated[Quantity, amount("4M", "Without RUNS: tokens of a step to weigh. [default: the best]", "D")]
     replay_of: Annotated[
         str | None,
-        Entry(
-            partial(one_of, words=REPLAY_OF),
-            "Without RUNS: the replay is text of the base's own pre-training, or other text. [default: own]",
-            words=REPLAY_OF,
-        ),
+        choice(REPLAY_OF, "Without RUNS: replay is text of the base's own pre-training, or other text. [default: own]"),
     ]
     method: Annotated[str | None, Entry(as_given, "Kind of runs, by column method. [default: the best]", "NAME")]
     vocab_added: Annotated[Quantity, Entry(quantity, "Tokens added to the vocabulary, where runs differ in it.", "V")]

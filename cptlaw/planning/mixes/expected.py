@@ -43,7 +43,7 @@ def planned(
         return fields | why, findings, best
     values, noticed = _expected_at(mix, best.point)
     fields |= {"feasible": True, "binding": binding(limits, best), **values}
-    if mix.risk is not None:
+    if mix.given.risk is not None:
         certain = search([limit.plain() for limit in limits])
         # A risk may move the fewest tokens near the lowest loss towards that loss; then it costs nothing.
         fields["price_of_doubt"] = max(best.value - certain.value, 0.0) if certain.kept else None
@@ -66,11 +66,11 @@ def _expected_at(mix: FittedMix, best: Mapping[str, float]) -> tuple[dict[str, A
     findings: list[Finding] = []
     for loss in mix.losses:
         name = f"{loss.role}_loss"
-        expected = loss.forecast(point, mix.interval)
+        expected = loss.forecast(point, mix.given.interval)
         values |= {name + end: value[0] for end, value in expected.losses.items()}
         findings += expected.findings
     if mix.scores:
-        values["scores"] = score_fields(mix.scores, mix.limits, point, mix.interval)
+        values["scores"] = score_fields(mix.scores, mix.limits, point, mix.given.interval)
     findings += below_fitted_tokens(mix, tokens)
     if mix.source is not None and mix.forgetting is not None:
         how = mix.forgetting
@@ -121,8 +121,8 @@ def fixed_fields(mix: FittedMix) -> dict[str, Any]:
         "forgetting_measure": "relative" if how is None else how.measure,
         "base_source_loss": None if how is None else how.reference.loss,
         "reference": None if how is None else how.reference.kind,
-        "risk": mix.risk,
-        "interval": mix.interval,
+        "risk": mix.given.risk,
+        "interval": mix.given.interval,
     }
 
 

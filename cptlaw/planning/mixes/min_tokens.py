@@ -209,7 +209,7 @@ def _plan(mix: FittedMix) -> MinTokensPlan:
         if tokens.unique is not None:
             fields["target_epochs"] = (1.0 - replay) * spent / tokens.unique
             findings += read_often({"the target corpus": fields["target_epochs"]})
-    elif mix.risk is not None and (certain := search([limit.plain() for limit in limits])).kept:
+    elif mix.given.risk is not None and (certain := search([limit.plain() for limit in limits])).kept:
         findings.append(_doubt_decides(certain))
     return MinTokensPlan(findings=by_severity(findings), **fields)
 

@@ -82,18 +82,6 @@ class FittedMix:
         return self.target.known.get("ptpp")
 
     @property
-    def interval(self) -> float | None:
-        """Coverage of the losses' intervals; ``None`` for none."""
-        result: float | None = self.given.interval
-        return result
-
-    @property
-    def risk(self) -> float | None:
-        """Probability with which limits must hold."""
-        result: float | None = getattr(self.given, "risk", None)
-        return result
-
-    @property
     def reads_replay(self) -> bool:
         """Whether any of the laws depends on replay."""
         return any(loss.reads("replay") for loss in self.losses)
@@ -193,8 +181,8 @@ def _build(scenario: Any, given: Any, fits: dict[str, Any], known: dict[str, flo
             f"replay from {format_percent(low)} to {format_percent(high)}: nothing lies between. The fits have seen "
             f"{format_percent(fitted[0])} to {format_percent(fitted[1])}; give min_replay= and max_replay= in order."
         )
-    scores = score_losses(getattr(given, "scores", None), known)
-    in_points = score_limits(given, scores, given.risk) if hasattr(given, "min_score") else ()
+    scores = score_losses(given.scores, known)
+    in_points = score_limits(given, scores, given.risk)
     limits = build_limits(scenario, given, losses, how, in_points, limit_on)
     return FittedMix(
         losses["target"], losses.get("source"), how, low, high, *fitted, given, tuple(limits), tuple(findings), scores

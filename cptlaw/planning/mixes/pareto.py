@@ -183,7 +183,7 @@ def _front(mix: FittedMix) -> ParetoPlan:
     findings = [*mix.findings, *below_fitted_tokens(mix, tokens)]
     columns: dict[str, Any] = {"replay": [float(share) for share in chosen]}
     for loss in mix.losses:
-        expected = loss.forecast({"replay": chosen, "tokens": tokens}, mix.interval)
+        expected = loss.forecast({"replay": chosen, "tokens": tokens}, given.interval)
         columns |= {f"{loss.role}_loss{end}": values for end, values in expected.losses.items()}
         findings += expected.findings
     if len(front) == 1:
@@ -197,9 +197,8 @@ def _front(mix: FittedMix) -> ParetoPlan:
         )
     columns["forgetting"] = [None if how is None else how.of(loss) for loss in columns["source_loss"]]
     if mix.scores:
-        columns["scores"] = [
-            score_fields(mix.scores, mix.limits, {"replay": share, "tokens": tokens}, mix.interval) for share in chosen
-        ]
+        mixes = [{"replay": share, "tokens": tokens} for share in chosen]
+        columns["scores"] = [score_fields(mix.scores, mix.limits, each, given.interval) for each in mixes]
     fixed: dict[str, Any] = {"tokens": tokens, "atpp": tokens / mix.n_params, "flops": given.budget}
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return _plan(mix, tuple(ParetoPoint(**fixed, **row) for row in rows), findings)

@@ -7,8 +7,9 @@ from scored_runs import gsm8k, losses, mmlu, runs_with_two_scores
 import cptlaw as cl
 from cptlaw.errors import UsageError
 from cptlaw.forecasting.scores.error_rate import ErrorRate
+from cptlaw.planning.limits import AboveBase
 from cptlaw.planning.options import points
-from cptlaw.planning.points import BaseScore, Drop
+from cptlaw.planning.points import BaseScore
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +41,7 @@ def test_points_are_read_as_people_write_them():
 
 
 def test_a_drop_counts_from_the_base_score():
-    drop = Drop(BaseScore(0.55, 1000))
+    drop = AboveBase(BaseScore(0.55, 1000), "absolute")
     assert drop.of(0.60) == pytest.approx(0.05)
     assert drop.loss_at(0.05) == pytest.approx(0.60)
     assert drop.reference.half_width(0.6827) == pytest.approx(np.sqrt(0.55 * 0.45 / 1000) / 0.55, rel=1e-3)
