@@ -47,6 +47,18 @@ class FitError(CptlawError):
     """A law cannot be fitted to the rows that were given."""
 
 
+def among(name: object, known: Iterable[str]) -> str:
+    """Return what ends a sentence about a name that is not known: the nearest ones, and all.
+
+    Examples
+    --------
+    >>> among("lokal", ["local", "ray"])
+    " Did you mean 'local'? Known: local, ray."
+    """
+    names = list(known)
+    return f"{did_you_mean(str(name), names)} Known: {', '.join(names)}."
+
+
 def refuse_others(given: Iterable[str], known: Iterable[str], verb: str) -> None:
     """Refuse options that a verb does not have."""
     names = list(known)

@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Annotated, Any, TypeVar
 
-from cptlaw.errors import CptlawError, DataError, did_you_mean, needed_for, shown
+from cptlaw.errors import CptlawError, DataError, among, did_you_mean, needed_for, shown
 from cptlaw.units import parse_quantity
 
 with needed_for("reading a recipe", "cptlaw[training]"):
@@ -96,7 +96,7 @@ def choice(*known: str) -> PlainValidator:
 
     def read(value: Any) -> str:
         if value not in known:
-            raise DataError(f"found {shown(value)}.{did_you_mean(str(value), known)} Known: {', '.join(known)}.")
+            raise DataError(f"found {shown(value)}.{among(value, known)}")
         return str(value)
 
     return reader(read)

@@ -68,14 +68,10 @@ def shape_of(n_params: float, vocabulary: int, context: int) -> dict[str, int]:
     {'width': 64, 'layers': 2, 'heads': 4}
     """
     widths = [*range(8, 512, 4), *range(512, 16385, 64)]
-
-    def total(width: int) -> float:
-        layers = _layers(width)
-        # Embeddings of tokens and positions and the last norm; then attention and a perceptron of four widths, with
-        # their biases and norms.
-        return (vocabulary + context + 2) * width + layers * (12 * width * width + 13 * width)
-
-    width = min(widths, key=lambda width: abs(math.log(total(width) / n_params)))
+    read = {"vocabulary": vocabulary, "context": context}
+    width = min(
+        widths, key=lambda h: abs(math.log(count_gpt2({"width": h, "layers": _layers(h), **read})[0] / n_params))
+    )
     heads = max(1, round(width / (16 if width < 128 else 32 if width < 512 else 64)))
     # Heads must divide the width: the next smaller number that does.
     while width % heads:

@@ -74,17 +74,14 @@ class DecoderShape:
 
 def shape_of_spec(spec: Mapping[str, Any]) -> DecoderShape | None:
     """Return the shape of a model of a recipe, or nothing where its configuration is of no known form."""
-    if spec["kind"] == "gpt2":
-        width, heads = spec["width"], spec["heads"]
-        return DecoderShape(
-            width, spec["layers"], heads, heads, width // heads, 4 * width, spec["vocabulary"], gated=False
-        )
-    return DecoderShape.of({"vocab_size": spec.get("vocabulary"), **spec.get("config", {}), **spec.get("shape", {})})
+    given = {"vocab_size": spec.get("vocabulary"), **spec.get("config", {})}
+    return DecoderShape.of(gpt2_settings(spec) if spec["kind"] == "gpt2" else given)
 
 
 def count_gpt2(spec: Mapping[str, Any]) -> tuple[int, int]:
     """Return (total, without embeddings) of a GPT-2-style decoder whose head is its embedding."""
     width, layers = int(spec["width"]), int(spec["layers"])
+    # Attention and a perceptron of four widths with their biases and norms, and the last norm.
     inner = layers * (12 * width * width + 13 * width) + 2 * width
     return inner + (int(spec["vocabulary"]) + int(spec["context"])) * width, inner
 
@@ -140,8 +137,7 @@ def count_lora(spec: Mapping[str, Any], rank: int) -> int:
     h, f = shape.width, shape.feed_forward
     own, shared = shape.heads * shape.head_width, shape.key_value_heads * shape.head_width
     # GPT-2 holds query, key and value in one matrix.
-    attention = [(h, own), (own, h), (h, shared), (h, shared)] if spec["kind"] != "gpt2" and shape.gated else []
-    attention = attention or [(h, 3 * h), (h, h)]
+    attention = [(h, own), (own, h), (h, shared), (h, shared)] if shape.gated else [(h, 3 * h), (h, h)]
     inner = [(h, f), (f, h)] + ([(h, f)] if shape.gated else [])
     return shape.layers * rank * sum(a + b for a, b in attention + inner)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cptlaw.errors import UsageError, did_you_mean
+from cptlaw.errors import UsageError, among
 from cptlaw.findings import Finding
 from cptlaw.result import Result
 from cptlaw.runs import Runs, read_runs
@@ -240,18 +240,15 @@ def dry_run(
 def make_engine(name: str, workers: int | None = None, options: Mapping[str, str] | None = None) -> Engine:
     """Return an engine by name, with its options as text."""
     if name not in ENGINES:
-        raise UsageError(f"there is no engine {name!r}.{did_you_mean(name, ENGINES)} Known: {', '.join(ENGINES)}.")
+        raise UsageError(f"there is no engine {name!r}.{among(name, ENGINES)}")
     module, _, kind = ENGINES[name].partition(":")
     made = getattr(importlib.import_module(module), kind)
     known = [option for option in inspect.signature(made).parameters if option != "workers"]
     given: dict[str, Any] = {"workers": workers} if workers else {}
     for option, value in (options or {}).items():
         if option not in known:
-            listed = ", ".join(known) or "none"
-            raise UsageError(
-                f"--engine-option {option}: the {name} engine takes no such option.{did_you_mean(option, known)} "
-                f"Known: {listed}."
-            )
+            known = known or ["none"]
+            raise UsageError(f"--engine-option {option}: the {name} engine takes no such option.{among(option, known)}")
         given[option] = value
     engine: Engine = made(**given)
     return engine

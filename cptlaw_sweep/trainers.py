@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cptlaw.errors import DataError, UsageError, did_you_mean, needed_for
+from cptlaw.errors import DataError, UsageError, among, needed_for
 from cptlaw.reading import read_json
 from cptlaw.units import parse_quantity
 from cptlaw.writing import file_name, make_folder, write_to_edit
@@ -269,7 +269,7 @@ def export(
         If there is no such trainer, or the answer names no run.
     """
     if to not in TRAINERS:
-        raise UsageError(f"there is no trainer {to!r}.{did_you_mean(to, TRAINERS)} Known: {', '.join(TRAINERS)}.")
+        raise UsageError(f"there is no trainer {to!r}.{among(to, TRAINERS)}")
     run = run_of_answer(_read(answer), lr_peak=lr_peak, context=context, batch=batch, warmup=warmup, end=end)
     place = make_folder(folder)
     return [write_to_edit(place / name, text) for name, text in files(to, [run], TRAINERS[to]).items()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from cptlaw.errors import did_you_mean
+from cptlaw.errors import among
 
 
 class Named(click.Group):
@@ -14,9 +14,8 @@ class Named(click.Group):
         """Return the verb, or fail with a suggestion."""
         command = super().get_command(ctx, name)
         if command is None:
-            known = self.list_commands(ctx)
             what = f"verb {name!r}" if ctx.parent is None else f"{ctx.info_name} {name!r}"
-            ctx.fail(f"There is no {what}.{did_you_mean(name, known)} Known: {', '.join(known)}.")
+            ctx.fail(f"There is no {what}.{among(name, self.list_commands(ctx))}")
         return command
 
     def list_commands(self, ctx: click.Context) -> list[str]:

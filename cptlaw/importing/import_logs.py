@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Unpack
 
-from cptlaw.errors import CptlawError, DataError, UsageError, did_you_mean, refuse_others, shown
+from cptlaw.errors import CptlawError, DataError, UsageError, among, did_you_mean, refuse_others, shown
 from cptlaw.importing import wandb_runs
 from cptlaw.importing.against_plan import held_against
 from cptlaw.importing.assemble import assemble
@@ -161,9 +161,7 @@ def _recognise(path: Path, log_format: str | None) -> tuple[Reader, list[Path], 
     known = {reader.name: reader for reader in kinds}
     if log_format is not None:
         if log_format not in known:
-            raise UsageError(
-                f"--format {log_format!r}: no such format.{did_you_mean(log_format, known)} Known: {', '.join(known)}."
-            )
+            raise UsageError(f"--format {log_format!r}: no such format.{among(log_format, known)}")
         reader = known[log_format]
         result = reader.find(path)
         if not result:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypedDict, Unpack
 
-from cptlaw.errors import UsageError, did_you_mean
+from cptlaw.errors import UsageError, among
 from cptlaw.runs.schema import COLUMNS, canonical_name
 from cptlaw.units import parse_quantity
 
@@ -169,10 +169,8 @@ def _column(name: str, option: str) -> str:
     column = canonical_name(name)
     if column is None or column in _FROM_ROWS:
         known = [known for known in COLUMNS if known not in _FROM_ROWS]
-        raise UsageError(
-            f"{option}: {name!r} is not a column of a runs table.{did_you_mean(name, known)} Known: {', '.join(known)}"
-            + ("; loss:EVAL=METRIC names a loss." if option == "--map" else ".")
-        )
+        of_losses = " loss:EVAL=METRIC names a loss." if option == "--map" else ""
+        raise UsageError(f"{option}: {name!r} is not a column of a runs table.{among(name, known)}{of_losses}")
     return column
 
 

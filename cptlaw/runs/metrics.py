@@ -148,33 +148,32 @@ def as_shares(
     """
     result = values.copy()
     signed = np.array([isinstance(text, str) and "%" in text for text in texts], dtype=np.bool_)
-    names = evals.astype(str).to_numpy()
+    places: dict[tuple[str, str], list[int]] = {}
+    for place, key in enumerate(zip(metric, evals.astype(str).to_numpy(), strict=True)):
+        if np.isfinite(values[place]) and not signed[place]:
+            places.setdefault(key, []).append(place)
     percent: dict[str, list[str]] = {}
-    plain: dict[str, list[str]] = {}
-    for key in dict.fromkeys(zip(metric, names, strict=True)):
-        mask = (metric == key[0]) & (names == key[1]) & ~signed & np.isfinite(values)
-        if not mask.any():
-            continue
-        high = mask & (values > 1)
-        above = bool(high.any())
-        low = int((mask & (values > 0) & (values <= 1)).sum())  # 0 is the same in both units
-        many = int(high.sum())
-        if 0 < many <= FEW_IN_PERCENT * low:
+    doubtful: dict[str, list[str]] = {}
+    for (name, one), own in places.items():
+        held = values[own]
+        high = held[held > 1]
+        low = int(((held > 0) & (held <= 1)).sum())  # 0 is the same in both units
+        if 0 < len(high) <= FEW_IN_PERCENT * low:
             where.add(
-                f"column 'metric': of {key[0]} of eval {key[1]!r}, {many} of {low + many} values lie above 1, such as "
-                f"{values[high][0]:g}. Expected one unit; write percent with its sign, as 55%, or shares everywhere, "
+                f"column 'metric': of {name} of eval {one!r}, {len(high)} of {low + len(high)} values lie above 1, "
+                f"such as {high[0]:g}. Expected one unit; write percent with its sign, as 55%, or shares everywhere, "
                 f"as 0.55."
             )
-        (percent if above else plain).setdefault(key[0], []).append(key[1])
-        if above:
-            result[mask] = values[mask] / 100.0
-    for name, others in plain.items():
-        # A value of exactly 0 is the same in both units.
-        doubtful = [one for one in others if np.nanmax(values[(metric == name) & (names == one)]) > 0]
-        if name in percent and doubtful:
+        if len(high):
+            percent.setdefault(name, []).append(one)
+            result[own] /= 100.0
+        elif low:
+            doubtful.setdefault(name, []).append(one)
+    for name, others in doubtful.items():
+        if name in percent:
             where.add(
                 f"column 'metric': of {name}, eval {percent[name][0]!r} is in percent (it has values above 1), and "
-                f"{', '.join(map(repr, doubtful[:3]))} may be in percent or a share. Expected one unit; write percent "
+                f"{', '.join(map(repr, others[:3]))} may be in percent or a share. Expected one unit; write percent "
                 f"with its sign, as 0.6%, or shares everywhere, as 0.006."
             )
     names_in_percent = sorted({one for several in percent.values() for one in several})

@@ -172,13 +172,11 @@ class Runs:
         UsageError
             If an eval does not exist, or a role would go to two evals.
         """
-        given: list[tuple[str, Role]] = []
-        if source_eval is not None:
-            given.append((source_eval, "source"))
-        if target_eval is not None:
-            given.append((target_eval, "target"))
         roles = dict(self.roles)
-        for name, role in given:
+        given: dict[Role, str | None] = {"source": source_eval, "target": target_eval}
+        for role, name in given.items():
+            if name is None:
+                continue
             if name not in self.evals:
                 raise UsageError(f"{role}_eval: {self._no_eval(name)}")
             if name == role:
