@@ -9,7 +9,6 @@ Axes: b = rows of a micro-batch on this process, c = context, v = vocabulary.
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import os
 import time
@@ -347,7 +346,7 @@ class Training:
             "name": self.job.name,
             "kind": self.job.kind,
             "tokens": trained,
-            "tokens_by_text": seen,
+            "tokens_by_text": dict(seen),
             "epochs_by_text": {part.text: count / part.size for part, count in zip(self.mix.parts, after, strict=True)},
             "seconds": self.seconds,
             "tokens_per_second": trained / self.seconds if self.seconds else None,
@@ -382,4 +381,4 @@ def train(job: Job, store: Store, cache: Path) -> tuple[list[dict[str, Any]], di
             training.keep()
         finally:
             training.close()
-        return training.rows, json.loads(json.dumps(training.report()))
+        return training.rows, training.report()

@@ -22,6 +22,7 @@ from cptlaw.units import format_percent, format_quantity
 from cptlaw.writing import make_folder
 from cptlaw_sweep import require_training
 from cptlaw_sweep.given_models import TOKENIZER_FILES, read_config
+from cptlaw_sweep.templating import render
 
 WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 COPIED = (*TOKENIZER_FILES, "config.json", "generation_config.json", "chat_template.jinja")
@@ -102,7 +103,8 @@ def merge(base: str | Path, adapted: str | Path, output: str | Path, *, weight: 
         for name in COPIED:
             if (end.folder / name).is_file():
                 shutil.copyfile(end.folder / name, part / name)
-        (part / "README.md").write_text(_card(start.folder, end.folder, weight), encoding="utf-8")
+        card = render("merged_model.md", base=start.folder.name, adapted=end.folder.name, weight=weight)
+        (part / "README.md").write_text(card, encoding="utf-8")
         part.chmod(0o755)
         if output.exists():
             output.rmdir()
@@ -207,16 +209,3 @@ def _write_shards(start: _Weights, end: _Weights, names: list[str], weight: floa
         index = {"metadata": {"total_size": written}, "weight_map": {name: end.file_of[name] for name in names}}
         (part / INDEX).write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
     return {"norm": norm or 1.0, "apart": apart, "numbers": numbers}
-
-
-def _card(base: Path, adapted: Path, weight: float) -> str:
-    """Return the card of a merged model."""
-    return f"""---
-library_name: transformers
-tags: [continual-pre-training, merge, cptlaw]
----
-
-# {adapted.name}, merged with its base at {weight:g}
-
-Weights: `{base.name}` + {weight:g} * (`{adapted.name}` - `{base.name}`), by `cptlaw merge`.
-"""

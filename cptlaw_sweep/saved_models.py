@@ -12,6 +12,7 @@ from cptlaw_sweep import tokenizers
 from cptlaw_sweep.jobs import Job
 from cptlaw_sweep.state import gathered
 from cptlaw_sweep.store import Store
+from cptlaw_sweep.templating import render
 
 
 def folder_of(job_id: str, step: int) -> str:
@@ -93,24 +94,12 @@ def finish_folder(folder: Path, job: Job, store: Store, step: int, rows: list[di
 
 def card(job: Job, step: int, rows: list[dict[str, Any]]) -> str:
     """Return the card of a kept model."""
-    columns, phase = job.columns, job.definition["phases"][0]
-    here = [row for row in rows if row["step"] == step and "merge_weight" not in row]
-    size, tokens = (format_quantity(float(n)) for n in (columns["n_params"], step * int(columns["batch_tokens"])))
-    replay = columns.get("replay")
-    share = "" if replay is None else f"Share of the source corpus in the mix: {float(replay):g}.\n"
-    losses = "".join(f"| {row['eval']} | {row['loss']:.4f} |\n" for row in here)
-    return f"""---
-library_name: transformers
-tags: [continual-pre-training, cptlaw]
----
-
-# {job.name}
-
-{size} parameters from the base model {columns["base"]}, trained on {tokens} tokens of continual pre-training ({step} \
-steps) by `cptlaw sweep`.
-{share}
-Learning rate: {phase["schedule"]}, peak {phase["peak"]:g}, over {phase["steps"]} steps.
-
-| validation set | loss, nats per token |
-|---|---:|
-{losses}"""
+    size, tokens = (float(n) for n in (job.columns["n_params"], step * int(job.columns["batch_tokens"])))
+    return render(
+        "kept_model.md",
+        job=job,
+        step=step,
+        size=format_quantity(size),
+        tokens=format_quantity(tokens),
+        rows=[row for row in rows if row["step"] == step and "merge_weight" not in row],
+    )

@@ -6,28 +6,23 @@ continues a given model (``cptlaw sweep --dry-run -o``). What a trainer cannot s
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cptlaw.errors import DataError, UsageError, among, needed_for
+from cptlaw.errors import DataError, UsageError, among
 from cptlaw.reading import read_json
 from cptlaw.units import parse_quantity
 from cptlaw.writing import file_name, make_folder, write_to_edit
+from cptlaw_sweep.templating import render
 
 if TYPE_CHECKING:
-    import jinja2
-
     from cptlaw_sweep.jobs import Job, Sweep
 
-TEMPLATES = Path(__file__).parent / "templates"
 # Trainer -> its template, which names the file of an answer too.
 TRAINERS = {
     "axolotl": "axolotl.yaml",
@@ -299,16 +294,14 @@ def files(trainer: str, runs: Sequence[Run], name: str | None = None) -> dict[st
         for run in runs
         if not (trainer in NO_ADAPTERS and run.lora) and not (trainer in NO_IDS and any(c.is_ids for c in run.corpora))
     ]
-    template = _environment().get_template(f"{TRAINERS[trainer]}.j2")
     result: dict[str, str] = {}
     for run in able:
         place = Path(name or _file_name(run.name, Path(TRAINERS[trainer]).suffix, result))
-        result[place.name] = template.render(run=run, file=place)
+        result[place.name] = render(TRAINERS[trainer], run=run, file=place)
     if trainer == "llamafactory" and able:
         # Its list of texts, which all runs of a folder share.
-        result["dataset_info.json"] = _environment().get_template("dataset_info.json.j2").render(
-            corpora={corpus.name: corpus for run in able for corpus in run.corpora}
-        )  # fmt: skip
+        corpora = {corpus.name: corpus for run in able for corpus in run.corpora}
+        result["dataset_info.json"] = render("dataset_info.json", corpora=corpora)
     return result
 
 
@@ -320,34 +313,6 @@ def _file_name(name: str, ending: str, taken: Mapping[str, str]) -> str:
     while f"{plain}.py" in taken:
         plain += "_"
     return f"{plain}.py"
-
-
-@lru_cache(maxsize=1)
-def _environment() -> jinja2.Environment:
-    with needed_for("the configuration of a trainer", "cptlaw[training]"):
-        import jinja2
-    import yaml
-
-    def as_yaml(value: Any) -> str:
-        text: str = yaml.safe_dump(
-            value,
-            default_flow_style=True,
-            default_style='"' if isinstance(value, str) else None,
-            width=math.inf,
-            sort_keys=False,
-        )
-        return text.removesuffix("...\n").strip()
-
-    # No HTML is written here; a value that a template lacks is a fault of the template.
-    made = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES), undefined=jinja2.StrictUndefined, keep_trailing_newline=True,
-        autoescape=False, trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    made.filters |= {"yaml": as_yaml, "python": repr, "shell": lambda value: shlex.quote(str(value))}
-    # A name of the recipe's own must not end a comment.
-    made.filters |= {"line": lambda value: " ".join(str(value).split())}
-    made.filters |= {"json": lambda value: json.dumps(value, indent=2)}
-    return made
 
 
 def _read(answer: str | Path | Mapping[str, Any]) -> dict[str, Any]:

@@ -63,35 +63,26 @@ def sweep(
     """
     from cptlaw_sweep import sweep as verb
 
-    result: Any
     again = ["cptlaw", "sweep", recipe]
     if dry_run + status + tune_lr > 1:
         raise UsageError("--dry-run, --status and --tune-lr are three questions. Ask one at a time.")
-    retry_failed = how.pop("retry_failed")
     expected = "OPTION=VALUE, as in partition=gpu"
     how["engine_options"] = parse_pairs(how.pop("engine_option"), "--engine-option", expected, between=None)
     if status:
         show(verb.status(recipe, output), [*again, *(["-o", output] if output else [])])
-        return
-    if tune_lr:
-        result = verb.tune_lr(recipe, output, **how)
-        show(result, then=f"put the first line under `pretrain` of {recipe}, then {command_line(again)}")
-        return
-    if dry_run:
-        result = verb.dry_run(recipe, output, engine=how["engine"], workers=how["workers"])
-    else:
-        result = verb.sweep(recipe, output, retry_failed=retry_failed, **how)
-    following: list[str] = []
-    then = ""
-    if dry_run and output:
-        then = "follow the manifests with your own trainer, then cptlaw import its logs"
+    elif tune_lr:
+        del how["retry_failed"]
+        then = f"put the first line under `pretrain` of {recipe}, then {command_line(again)}"
+        show(verb.tune_lr(recipe, output, **how), then=then)
     elif dry_run:
-        following = [*again, "-o", "results"]
-    elif result.failed:
-        then = f"mend the cause, then {command_line([*again, '-o', result.store, '--retry-failed'])}"
+        then = "follow the manifests with your own trainer, then cptlaw import its logs" if output else ""
+        result = verb.dry_run(recipe, output, engine=how["engine"], workers=how["workers"])
+        show(result, "" if output else [*again, "-o", "results"], then=then)
     else:
-        following = ["cptlaw", "check", f"{result.store}/runs.csv", "--on", "target"]
-    show(result, following, then=then)
+        done = verb.sweep(recipe, output, **how)
+        mend = f"mend the cause, then {command_line([*again, '-o', done.store, '--retry-failed'])}"
+        check = ["cptlaw", "check", f"{done.store}/runs.csv", "--on", "target"]
+        show(done, [] if done.failed else check, then=mend if done.failed else "")
 
 
 @click.command()

@@ -98,8 +98,7 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
         if stop and not self._limits and max_forgetting is None:
             raise UsageError("stop=True needs a limit: max_target_loss, max_source_loss or max_forgetting.")
         StopRule(schedule_of_rates([1e-3, 1e-3]), self._limits, max_forgetting)  # a slip shows here, not hours later
-        self._names = {source: "source", target: "target"}
-        self._roles = {f"eval_{name}_loss": role for name, role in self._names.items()}
+        self._roles = {"eval_loss": "target", f"eval_{source}_loss": "source", f"eval_{target}_loss": "target"}
         self.advice: Advice | None = None
         self._rule: StopRule | None = None
         self._trainer: Any = None
@@ -156,9 +155,7 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
     ) -> Any:
         """Note the losses; once all are there, forecast the end and give advice."""
         for key, loss in (metrics or {}).items():
-            name = self._roles.get(key) or (
-                "target" if key == "eval_loss" and "target" in self._names.values() else None
-            )
+            name = self._roles.get(key)
             if name is None:
                 continue
             self._fresh.add(name)
@@ -166,7 +163,10 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
                 self._early.append((name, state.global_step, float(loss)))
             else:
                 self._rule.measured(name, state.global_step, float(loss))
-        if self._rule is not None and state.global_step and self._is_complete(args) and self._is_due(state):
+        if self._rule is None or not (self._fresh and state.global_step):
+            return control
+        # One validation set of two comes before the other.
+        if self._fresh >= self._rule.evals and self._is_due(state):
             begun = time.monotonic()
             if self._rates:
                 self._rule.schedule = schedule_of_rates(drawn(self._rates, state.max_steps), self._warmup)
@@ -177,12 +177,6 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
             if self.advice.stop and self._stop and not self._rates:
                 control.should_training_stop = True
         return control
-
-    def _is_complete(self, args: Any) -> bool:
-        """Whether the losses of this step are all there; one validation set of two comes before the other."""
-        assert self._rule is not None
-        known = {row["eval"] for row in self._rule._rows}
-        return bool(self._fresh) and self._fresh >= known
 
     def _is_due(self, state: Any) -> bool:
         """Whether the rate has been raised, and a forecast keeps its cost below its share of the time so far."""

@@ -184,7 +184,7 @@ class StopRule:
         """Steps of the training at hand: without the pre-training before it, where the plan has that too."""
         return self.schedule.n_cpt or self.schedule.n_steps
 
-    def measured(self, on: str, step: int, loss: float, tokens: float | None = None) -> None:
+    def measured(self, on: str, step: int, loss: float) -> None:
         """Note a loss.
 
         Parameters
@@ -195,12 +195,14 @@ class StopRule:
             Optimiser steps so far; 0 is the base model.
         loss
             In nats per token. One that is not finite is a run that diverged: it is left out.
-        tokens
-            Tokens so far, kept with the row.
         """
         if math.isfinite(loss) and loss > 0:
-            row: dict[str, Any] = {"run": "run", "eval": on, "step": int(step), "loss": float(loss)}
-            self._rows.append({**row, **({} if tokens is None else {"tokens": tokens})})
+            self._rows.append({"run": "run", "eval": on, "step": int(step), "loss": float(loss)})
+
+    @property
+    def evals(self) -> set[str]:
+        """The evals that were measured."""
+        return {row["eval"] for row in self._rows}
 
     def all_limits(self) -> dict[str, float]:
         """Return eval -> limit, that of forgetting included once the base model was measured."""
@@ -228,9 +230,9 @@ class StopRule:
         frame = pd.DataFrame([row for row in self._rows if row["eval"] in ready and row["step"] > 0])
         # A run that was resumed logs the same steps again; the last values belong to the weights at hand.
         frame = frame.drop_duplicates(["eval", "step"], keep="last")
-        roles: dict[str, Any] = {}
-        if not set(ready) & {"source", "target"}:  # a name that says no role: its loss only falls
-            roles, frame = {str(ready[0]): "target"}, frame[frame["eval"] == ready[0]].assign(eval="target")
+        has_role = bool(set(ready) & {"source", "target"})
+        if not has_role:  # a name that says no role: its loss only falls
+            frame = frame[frame["eval"] == ready[0]].assign(eval="target")
         try:
             forecast = forecast_run(frame[["run", "eval", "step", "loss"]], {"run": self.schedule}, interval=INTERVAL)
         except Exception as error:  # noqa: BLE001 - whatever it is
@@ -238,8 +240,7 @@ class StopRule:
             severity: Severity = "info" if isinstance(error, DataError) else "warning"
             return Advice(last, empty.points, stop=False, findings=(Finding(severity, "no-forecast", str(error)),))
         points = forecast.points[["eval", "loss", "lo", "hi"]].copy()
-        names = {role: name for name, role in roles.items()}
-        points["eval"] = [names.get(str(name), str(name)) for name in points["eval"]]
+        points["eval"] = points["eval"].astype(str) if has_role else ready[0]
         limits = self.all_limits()
         points["limit"] = [limits.get(str(name), math.nan) for name in points["eval"]]
         progress = last / self.n_steps
@@ -265,7 +266,7 @@ def look_steps(n_steps: int, looks: int = 16, first: int | None = None) -> list[
     return sorted({round(begin * (n_steps / begin) ** (k / max(looks - 1, 1))) for k in range(looks)})
 
 
-def schedule_of_rates(rates: Sequence[float], warmup: int = 0, tokens_per_step: float | None = None) -> Schedule:
+def schedule_of_rates(rates: Sequence[float], warmup: int = 0) -> Schedule:
     """Return the schedule of a run of continual pre-training whose learning rate at every step is known.
 
     Parameters
@@ -274,11 +275,7 @@ def schedule_of_rates(rates: Sequence[float], warmup: int = 0, tokens_per_step: 
         At steps 0, 1, .., n.
     warmup
         Its first steps of warm-up.
-    tokens_per_step
-        Tokens of one step, where they are known.
     """
     from cptlaw.schedules import Schedule
 
-    return Schedule.from_lr(
-        np.arange(len(rates)), np.asarray(rates, dtype=float), warmup=warmup, tokens_per_step=tokens_per_step
-    )
+    return Schedule.from_lr(np.arange(len(rates)), np.asarray(rates, dtype=float), warmup=warmup)
