@@ -234,15 +234,15 @@ def finding_lines(
     if verbose:
         return [line for finding, _ in group(findings, by_code=False) for line in finding.text(words).splitlines()]
     groups = group(findings)
-    lines, values = [], False
+    lines, said = [], False
     for finding, count in groups[:MOST_SHOWN]:
-        more = "" if count == 1 else f" (+{count - 1} like it{'' if values else f', {how}'})"
-        values = values or count > 1
+        more = "" if count == 1 else f" (+{count - 1} like it{'' if said else f', {how}'})"
+        said = said or count > 1
         first, *rest = finding.text(words).splitlines()
         lines += [first + more, *rest]
     left = sum(count for _, count in groups[MOST_SHOWN:])
     if left:
-        lines.append(f"and {left} other{'s' if left > 1 else ''}{'' if values else f', {how}'}")
+        lines.append(f"and {left} other{'s' if left > 1 else ''}{'' if said else f', {how}'}")
     return lines
 
 

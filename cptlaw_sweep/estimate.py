@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from cptlaw.findings import Finding
-from cptlaw.result import Line, Result, Table
+from cptlaw.result import Line, Result, Table, plain
 from cptlaw.units import format_quantity
 from cptlaw_sweep.jobs import Job, Sweep
 from cptlaw_sweep.progress import format_seconds
@@ -54,9 +53,8 @@ class DryRun(Result):
     def to_dict(self) -> dict[str, Any]:
         """Return the runs as plain data."""
         total = {name: self.frame[name].sum() for name in ("tokens", "flops", "seconds", "disk_bytes")}
-        runs = json.loads(self.frame.to_json(orient="records"))
         return {
-            "runs": runs,
+            "runs": plain(self.frame),
             "total": total,
             "workers": self.workers,
             "speed": self.speed,

@@ -115,9 +115,9 @@ class Training:
 
     def _load_start(self) -> None:
         start, spec = self.job.definition["start"], self.job.definition["model"]
-        result = self._checkpoints.latest(self.cache)
+        latest = self._checkpoints.latest(self.cache)
         merges = self.job.definition.get("merge", ())
-        if "weights" in start and (result is None or merges):
+        if "weights" in start and (latest is None or merges):
             model = models.load_weights(self.store.get_folder(f"models/{start['weights']}", self.cache))
         else:  # from scratch, pre-trained, or a model whose weights are about to be loaded over
             model = models.build(spec, int(start.get("seed", 0)), self.job.places.get("model"))
@@ -147,11 +147,11 @@ class Training:
         self.optimizer = optimizer_for(model, self.job.definition["optimizer"])
         if self.job.definition["compile"]:
             self.model = torch.compile(self.model)
-        if "state" in start and (result is None or merges):
+        if "state" in start and (latest is None or merges):
             self._load_state(self.store.get_folder(f"models/{start['state']}", self.cache))
         self._between = Between(model) if merges else None
-        if result is not None:
-            folder, notes = result
+        if latest is not None:
+            folder, notes = latest
             self._load_state(folder)
             self.step, self.seconds, self.rows = int(notes["step"]), float(notes["seconds"]), list(notes["rows"])
 

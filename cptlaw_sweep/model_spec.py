@@ -119,12 +119,12 @@ def _given(name: str, asked: Given, where: str, folder: Path) -> Model:
         config = given_models.read_config(place)
         # Read off the shapes that stand in the folder where they can be, for building a model of billions takes a
         # minute and torch.
-        sizes = count_folder(place) or sizes_with_torch({**spec, "place": str(place)}, where)
+        sizes = count_folder(place) or sizes_of({**spec, "place": str(place)}, where)
     else:
         commit = given_models.resolve(asked.pretrained, asked.revision)
         spec = {"kind": "pretrained", "name": asked.pretrained, "revision": commit}
         config = {}
-        sizes = sizes_with_torch(spec, where)
+        sizes = sizes_of(spec, where)
     ptpp = asked.ptpp if asked.pt_tokens is None else asked.pt_tokens / sizes[0]
     return Model(name, spec, *sizes, asked.seeds, ptpp, str(place) if place else asked.pretrained, None, config)
 
@@ -137,14 +137,9 @@ def _with_adapters(model: Model, rank: int, adapters: Lora) -> Model:
 
 
 def sizes_of(spec: Mapping[str, Any], where: str = "model") -> tuple[int, int]:
-    """Return (total, without embeddings) of a model without allocating it."""
+    """Return (total, without embeddings) of a model without allocating it; but for our own decoders by transformers."""
     if spec["kind"] == "gpt2":
         return count_gpt2(spec)
-    return sizes_with_torch(spec, where)
-
-
-def sizes_with_torch(spec: Mapping[str, Any], where: str) -> tuple[int, int]:
-    """Return (total, without embeddings) of a model that transformers builds without allocating it."""
     with needed_for(f"{where}: counting the parameters of this model", "cptlaw[training]"):
         from cptlaw_sweep import models
     return models.sizes_of(spec)

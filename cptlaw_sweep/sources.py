@@ -92,13 +92,13 @@ def documents(source: Mapping[str, Any]) -> Iterator[Document]:
     DataError
         If a file is gone or broken, or has no such field.
     """
-    result = False
+    has_text = False
     reading = _from_files(source) if "files" in source else _from_dataset(source)
     for group, content in reading:
         if content:
-            result = True
+            has_text = True
             yield group, content
-    if not result:
+    if not has_text:
         raise DataError(f"{_label(source)}: there is no text in it.")
 
 
@@ -136,7 +136,7 @@ def _from_file(file: IO[bytes], path: str, source: Mapping[str, Any]) -> Iterato
                     record = json.loads(content)
                 except (ValueError, RecursionError) as error:
                     raise DataError(f"{path}, row {line}: not JSON ({error}). Expected one object per line.") from None
-                yield _document(record, f"{path}:{line}", source, f"{path}, row {line}")
+                yield _document(record, source, f"{path}, row {line}")
     elif path.endswith(".parquet"):
         import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
         import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
@@ -146,7 +146,7 @@ def _from_file(file: IO[bytes], path: str, source: Mapping[str, Any]) -> Iterato
             row = 0
             for batch in pq.ParquetFile(file).iter_batches(batch_size=1024, columns=columns):
                 for record in batch.to_pylist():
-                    yield _document(record, f"{path}:{row}", source, f"{path}, row {row}")
+                    yield _document(record, source, f"{path}, row {row}")
                     row += 1
         except pa.ArrowException as error:
             raise DataError(f"{path}: truncated, or not Parquet ({error}).") from None
@@ -158,22 +158,15 @@ def _from_dataset(source: Mapping[str, Any]) -> Iterator[Document]:
     with needed_for("reading a data set by name", "cptlaw[training]"):
         import datasets
     try:
-        result = datasets.load_dataset(
-            source["dataset"],
-            source["config"],
-            data_files=source["data_files"],
-            split=source["split"],
-            streaming=source["streaming"],
-            revision=source["revision"],
-        )
+        chosen = {name: source[name] for name in ("data_files", "split", "streaming", "revision")}
+        records = datasets.load_dataset(source["dataset"], source["config"], **chosen)
     except (OSError, ValueError) as error:
         raise DataError(f"data set {source['dataset']!r} cannot be loaded ({error}).") from None
-    for row, record in enumerate(result):
-        place = f"{source['dataset']}, row {row}"
-        yield _document(record, f"{source['dataset']}:{row}", source, place)
+    for row, record in enumerate(records):
+        yield _document(record, source, f"{source['dataset']}, row {row}")
 
 
-def _document(record: Any, name: str, source: Mapping[str, Any], place: str) -> Document:
+def _document(record: Any, source: Mapping[str, Any], place: str) -> Document:
     for field in (source["field"], source["group"]):
         if field is not None and (not isinstance(record, Mapping) or field not in record):
             has = ", ".join(map(str, record)) if isinstance(record, Mapping) else repr(record)[:60]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cptlaw.findings import Finding, Remedy
-from cptlaw.result import Line, Result, Table
+from cptlaw.result import Line, Result, Table, plain
 from cptlaw.units import format_percent, format_quantity
 from cptlaw_sweep.jobs import Job, Sweep
 from cptlaw_sweep.live import file_name
@@ -84,8 +83,7 @@ class SweepStatus(Result):
         """Return counts and jobs as plain data."""
         names = ("finished", "running", "stopped", "failed", "waiting")
         counts = {name: self.count(name) for name in names}
-        rows = json.loads(self.frame.to_json(orient="records"))
-        return {"store": self.store, "jobs": len(self.frame), **counts, "rows": rows}
+        return {"store": self.store, "jobs": len(self.frame), **counts, "rows": plain(self.frame)}
 
 
 def status_of(sweep: Sweep, store: Store) -> SweepStatus:

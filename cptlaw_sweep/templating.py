@@ -29,13 +29,8 @@ def _environment() -> jinja2.Environment:
     import yaml
 
     def as_yaml(value: Any) -> str:
-        text: str = yaml.safe_dump(
-            value,
-            default_flow_style=True,
-            default_style='"' if isinstance(value, str) else None,
-            width=math.inf,
-            sort_keys=False,
-        )
+        style = '"' if isinstance(value, str) else None
+        text: str = yaml.safe_dump(value, default_flow_style=True, default_style=style, width=math.inf, sort_keys=False)
         return text.removesuffix("...\n").strip()
 
     # No HTML is written here; a value that a template lacks is a fault of the template.

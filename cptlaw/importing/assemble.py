@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import DataError, UsageError, did_you_mean, listed
-from cptlaw.importing.batches import batch_factors
 from cptlaw.importing.history import LR_NAMES, SAMPLES_NAMES, TOKENS_NAMES, History, Record, first_of
 from cptlaw.importing.options import Wanted, eval_of, is_eval_loss
+from cptlaw.importing.settings import batch_factors
 from cptlaw.runs.schema import COLUMNS, canonical_name
 from cptlaw.runs.tracker_names import meaning_of_name
 from cptlaw.units import parse_quantity

@@ -124,34 +124,34 @@ def _histories(source: str, log_format: str | None) -> tuple[list[History], tupl
     if not path.exists():
         beside = sorted(other.name for other in path.parent.iterdir()) if path.parent.is_dir() else []
         raise DataError(f"{path}: no such file or folder.{did_you_mean(path.name, beside)} Check the path.")
-    reader, result, others = _recognise(path, log_format)
-    histories = _read(reader, result, path)
+    reader, files, others = _recognise(path, log_format)
+    histories = _read(reader, files, path)
     if not histories:
         raise DataError(
             f"{path}: read as {reader.title}, and there is no row in it. Expected a line with names, then rows; was it "
             f"written to the end?"
         )
-    files = (
-        f"{len(result)} file{'s' if len(result) > 1 else ''}, {len(histories)} run{'s' if len(histories) != 1 else ''}"
+    counted = (
+        f"{len(files)} file{'s' if len(files) > 1 else ''}, {len(histories)} run{'s' if len(histories) != 1 else ''}"
     )
-    notes = [f"{path}: read as {reader.title} ({files})"]
+    notes = [f"{path}: read as {reader.title} ({counted})"]
     if others:
         notes.append(f"also there, and not read: {', '.join(others)}; choose with --format")
     return histories, tuple(notes)
 
 
-def _read(reader: Reader, result: list[Path], source: Path) -> list[History]:
+def _read(reader: Reader, files: list[Path], source: Path) -> list[History]:
     """Read what was found; whatever a damaged file does to its reader ends in one message that names it."""
     try:
-        return reader.read(result, source)
+        return reader.read(files, source)
     except CptlawError:
         raise
     except Exception as error:  # noqa: BLE001 - a file may hold anything where its package writes a number
-        if len(result) > 1:
-            for path in result:
+        if len(files) > 1:
+            for path in files:
                 _read(reader, [path], source)
         raise DataError(
-            f"{result[0] if len(result) == 1 else source}: read as {reader.title}, and holds what that does not write "
+            f"{files[0] if len(files) == 1 else source}: read as {reader.title}, and holds what that does not write "
             f"({type(error).__name__}: {shown(str(error))}). Copy it again, mend it, or leave it out."
         ) from None
 
@@ -163,17 +163,17 @@ def _recognise(path: Path, log_format: str | None) -> tuple[Reader, list[Path], 
         if log_format not in known:
             raise UsageError(f"--format {log_format!r}: no such format.{among(log_format, known)}")
         reader = known[log_format]
-        result = reader.find(path)
-        if not result:
+        files = reader.find(path)
+        if not files:
             raise DataError(f"{path}: found nothing that looks like {reader.title}. Looked for {reader.looks_for}.")
-        return reader, result, []
+        return reader, files, []
     for place, reader in enumerate(kinds):
-        result = reader.find(path)
-        if result:
+        files = reader.find(path)
+        if files:
             # Tables and text logs beside a tracker's folder are mostly its own parts; only formats known by their file
             # names are named.
             later = (other for other in kinds[place + 1 :] if other.by_file_name and path.is_dir())
-            return reader, result, [other.name for other in later if other.find(path)]
+            return reader, files, [other.name for other in later if other.find(path)]
     if path.is_file() and path.suffix.lower() == ".json":
         read_json(path)  # a file cut short is of no format: what is wrong with it says more than what was looked for
     looked = "\n".join(f"  {reader.name:<12} {reader.looks_for}" for reader in kinds)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from cptlaw.errors import DataError, needed_for
-from cptlaw.importing.config_files import config_beside
 from cptlaw.importing.history import History, Record
 from cptlaw.importing.reader import Reader, files_below, run_name
+from cptlaw.importing.settings import config_beside
 
 
 class TensorBoard(Reader):

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from cptlaw.errors import DataError
-from cptlaw.importing.config_files import config_beside
 from cptlaw.importing.history import History, Record, numbers_of
 from cptlaw.importing.reader import Reader, files_below, run_name
+from cptlaw.importing.settings import config_beside
 from cptlaw.reading import read_json
 
 _CHECKPOINT = re.compile(r"checkpoint-\d+")

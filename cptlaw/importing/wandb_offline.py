@@ -104,10 +104,8 @@ def _contents(path: Path) -> Iterator[bytes | None]:
         if left < PIECE.size:  # a block's last bytes that cannot hold a piece are filled with zeros
             at += left
             continue
-        if at + PIECE.size > len(raw):
-            yield None
-            return
-        checksum, length, place = PIECE.unpack_from(raw, at)
+        # A head that is cut off reads as no place of a piece.
+        checksum, length, place = PIECE.unpack(raw[at : at + PIECE.size].ljust(PIECE.size, b"\0"))
         content = raw[at + PIECE.size : at + PIECE.size + length]
         if len(content) < length or place not in (WHOLE, FIRST, MIDDLE, LAST):
             yield None

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from cptlaw.errors import DataError, UsageError, needed_for, shown
-from cptlaw.importing.config_files import load_config
 from cptlaw.importing.history import STEP_NAMES, History, Record, first_of, numbers_of
 from cptlaw.importing.plain_table import json_lines
 from cptlaw.importing.reader import Reader, csv_header, csv_rows, files_below, run_name
+from cptlaw.importing.settings import load_config
 from cptlaw.reading import flatten
 
 API = "wandb:"

@@ -50,7 +50,7 @@ class Naming:
         return frozenset(name for canonical, name in self.file_columns.items() if not column_of(canonical).numeric)
 
 
-def name_columns(result: Iterable[str], columns: Mapping[str, str] | None, label: str) -> Naming:
+def name_columns(header: Iterable[str], columns: Mapping[str, str] | None, label: str) -> Naming:
     """Decide which column of a file is read as which canonical column.
 
     A name that the user gave comes first, then the canonical name itself, then an alias. Columns that lose
@@ -58,7 +58,7 @@ def name_columns(result: Iterable[str], columns: Mapping[str, str] | None, label
 
     Parameters
     ----------
-    result
+    header
         The columns of the file, in order.
     columns
         Canonical name -> name in the file, as the user gave it.
@@ -70,7 +70,7 @@ def name_columns(result: Iterable[str], columns: Mapping[str, str] | None, label
     UsageError
         If ``columns`` names what does not exist.
     """
-    names = list(result)
+    names = list(header)
     _refuse_twice(names, label)
     # What the user says comes before what a name looks like; the rest is said in notes, so that a wrong guess is seen.
     given = _given_names(names, columns or {}, label)
@@ -91,8 +91,8 @@ def name_columns(result: Iterable[str], columns: Mapping[str, str] | None, label
 def _taken(names: list[str], given: Mapping[str, str], label: str) -> dict[str, str]:
     """Return canonical name -> name in the file: as given, of that very name, by an alias, and as a last resort."""
     # Whoever says which columns hold the shares means these and no others.
-    values = any(corpus_of(name) for name in given)
-    of_mixes = [] if values else [str(canonical_name(name)) for name in names if corpus_of(name)]
+    has_shares = any(corpus_of(name) for name in given)
+    of_mixes = [] if has_shares else [str(canonical_name(name)) for name in names if corpus_of(name)]
     known = [*COLUMNS, *dict.fromkeys(of_mixes)]
     own = [name for name in known if name in names and name not in given and name not in given.values()]
     taken = {**given, **dict(zip(own, own, strict=True))}
@@ -151,9 +151,9 @@ def _by_meaning(known: list[str], free: list[str], taken: Mapping[str, str], lab
     return chosen
 
 
-def missing_column(column: str, result: Iterable[str], label: str) -> DataError:
+def missing_column(column: str, header: Iterable[str], label: str) -> DataError:
     """Return the error for a column that is needed and not there, with the columns that are."""
-    names = list(result)
+    names = list(header)
     # What already means another column is no misspelling of this one: pt_tokens are not adaptation tokens.
     free = [name for name in names if normal_name(name) not in COLUMNS]
     alike = [name for name in free if column in normal_name(name)]

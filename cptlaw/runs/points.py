@@ -163,7 +163,7 @@ def _renamed(frame: pd.DataFrame, naming: Naming) -> pd.DataFrame:
     columns: dict[str, pd.Series] = {}
     for column in frame.columns:
         # One column may serve as two, as a run's name for its domain; a law then finds each under its own.
-        names = [name for name, result in naming.file_columns.items() if result == column]
+        names = [name for name, place in naming.file_columns.items() if place == column]
         columns |= dict.fromkeys(names or [str(column)], frame[column])
     return pd.DataFrame(columns, index=frame.index)
 

@@ -88,7 +88,7 @@ class SlurmEngine:
         # What an earlier session left in the queue would train the same jobs beside this one, and write the same files.
         cluster.cancel_all()
         running: dict[str, tuple[Job, Any]] = {}
-        residuals: dict[str, int] = defaultdict(int)
+        absent: dict[str, int] = defaultdict(int)
         try:
             while queue:
                 startable = queue.ready(None if self.workers is None else max(self.workers - len(running), 0))
@@ -104,11 +104,11 @@ class SlurmEngine:
                 for key, (job, handle) in list(running.items()):
                     # Several looks in a row: squeue forgets a job before the last file of its node has reached the
                     # store.
-                    residuals[key] = 0 if handle.job_id in alive else residuals[key] + 1
+                    absent[key] = 0 if handle.job_id in alive else absent[key] + 1
                     if key in settled:
                         del running[key]
                         queue.settle(job)
-                    elif residuals[key] >= LOOKS:
+                    elif absent[key] >= LOOKS:
                         del running[key]
                         queue.fail(job, f"its Slurm job ended without a result ({cluster.ending(handle)})")
                 progress.tick([job for job, _ in running.values()])

@@ -111,9 +111,9 @@ class Advice(Result):
     @property
     def title(self) -> str:
         """The advice in one line."""
-        residuals = [row for row in self.points.to_dict("records") if _is_over(row)]
-        if residuals:
-            row = residuals[0]
+        over = [row for row in self.points.to_dict("records") if _is_over(row)]
+        if over:
+            row = over[0]
             return f"step {self.step}: stop; the {row['eval']} loss will end above its limit of {row['limit']:.4g}"
         return f"step {self.step}: go on"
 

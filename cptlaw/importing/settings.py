@@ -1,11 +1,17 @@
-"""Tokens of an optimiser step, from the settings of a trainer."""
+"""The settings that trainers leave beside their logs, and the tokens of a step that these tell.
+
+Nothing is unpickled: ``training_args.bin`` is not read.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from cptlaw.importing.history import numbers_of
+from cptlaw.reading import flatten, read_json, read_yaml
 
+NAMES = ("config.json", "args.json", "training_args.json", "config.yaml", "config.yml", "hparams.yaml")
 # The words of the trainers that are in use, by their last part: torchtitan nests settings under training., NeMo under
 # data.
 LENGTHS = ("seq_length", "max_seq_length", "sequence_length", "seq_len", "block_size", "cutoff_len", "context_length")
@@ -13,6 +19,30 @@ WHOLE_BATCH = ("global_batch_size", "total_batch_size")
 ONE_DEVICE = ("per_device_train_batch_size", "micro_batch_size")
 ACCUMULATION = ("gradient_accumulation_steps",)
 PROCESSES = ("world_size", "num_processes", "n_devices", "dp_degree")
+
+
+def config_beside(*folders: Path) -> dict[str, object]:
+    """Return the settings in the known files of some folders, the first folder counting most."""
+    result: dict[str, object] = {}
+    for folder in dict.fromkeys(folders):
+        for name in NAMES:
+            path = folder / name
+            if path.is_file():
+                # What stood there already wins: an earlier folder is nearer to the run than a later one.
+                result = load_config(path) | result
+    return result
+
+
+def load_config(path: Path) -> dict[str, object]:
+    """Read a JSON or YAML file of settings, nested keys joined by dots.
+
+    Raises
+    ------
+    DataError
+        If it is damaged or holds something else.
+    """
+    value = read_json(path) if path.suffix == ".json" else read_yaml(path)
+    return flatten(value) if isinstance(value, dict) else {}
 
 
 def batch_factors(config: Mapping[str, object]) -> dict[str, float] | None:
