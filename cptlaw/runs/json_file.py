@@ -18,8 +18,6 @@ from cptlaw.runs.raw_table import ROW, RawTable
 
 _ADVICE = 'Expected one object per line, such as {"run": "a", "eval": "target", "loss": 2.3}.'
 
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-
 
 def read_json(path: Path, label: str) -> RawTable:
     """Read a file with one JSON object per line, or with one list of objects.
@@ -50,8 +48,6 @@ def read_json(path: Path, label: str) -> RawTable:
         records, rows = _read_lines(content, label)
     if not records:
         raise DataError(f"{label}: no rows. {_ADVICE}")
-    if _SURROGATE.search(content):
-        records = [_encodable(record) for record in records]
     for row, record in zip(rows, records, strict=True):
         if not isinstance(record, dict):
             raise DataError(f"{label}, row {row}: found {shown(record)}. {_ADVICE}")
@@ -66,18 +62,6 @@ def read_json(path: Path, label: str) -> RawTable:
     frame = pd.DataFrame(columns)
     frame.index = pd.Index(rows, name=ROW)
     return RawTable(frame, label, path)
-
-
-def _encodable(record: Any) -> Any:
-    """Return a record in which halves of characters, which no column of text can hold, are written out."""
-    if isinstance(record, str):
-        return _LONE.sub(lambda match: f"\\u{ord(match[0]):04x}", record)
-    if isinstance(record, dict):
-        return {_encodable(name): _encodable(value) for name, value in record.items()}
-    return record
-
-
-_LONE = re.compile("[\ud800-\udfff]")
 
 
 _NUMBER = rb"(?:-?[0-9]++(?:\.[0-9]++)?+(?:[eE][-+]?[0-9]++)?+|null|NaN)"
