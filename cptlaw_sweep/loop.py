@@ -130,7 +130,7 @@ class Training:
         if vocabulary < widest:
             raise TrainingError(f"the tokenizer has {widest} ids, and the model knows {vocabulary}")
         self.score = loss_of
-        if max(self.micro, 1) * self.context * vocabulary > LOGITS and models.score_in_pieces(model):
+        if self.micro * self.context * vocabulary > LOGITS and models.score_in_pieces(model):
             self.score = models.loss_in_pieces
         if self.job.run.get("activation_checkpointing"):
             models.recompute_activations(model)

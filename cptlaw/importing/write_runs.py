@@ -52,15 +52,14 @@ def _is_earlier(path: Path, frame: pd.DataFrame) -> bool:
     return old <= new
 
 
-def write_runs(frame: pd.DataFrame, path: Path, inputs: Iterable[str | Path] = (), force: bool = False) -> Path:
-    """Write a runs table as CSV, JSON Lines or Parquet, by its ending.
+def write_runs(frame: pd.DataFrame, path: Path, inputs: Iterable[str | Path] = (), force: bool = False) -> None:
+    """Write a runs table as CSV, JSON Lines or Parquet, by its ending, to a place that `check_place` has allowed.
 
     Raises
     ------
-    UsageError
-        If the place cannot or may not be written.
+    UsageError, DataError
+        If pyarrow is missing, or the place can no longer be written.
     """
-    check_place(path, inputs, force)
     with replacing(path, RUNS, inputs=inputs, force=force) as part:
         if path.suffix.lower() == ".csv":
             part.write_text(csv_text(frame), encoding="utf-8")
@@ -70,4 +69,3 @@ def write_runs(frame: pd.DataFrame, path: Path, inputs: Iterable[str | Path] = (
             with needed_for("Parquet", "cptlaw[parquet]"):
                 import pyarrow  # type: ignore[import-untyped, unused-ignore]  # noqa: F401 - which pandas writes it with
             frame.to_parquet(part, index=False)
-    return path

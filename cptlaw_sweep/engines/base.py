@@ -95,8 +95,17 @@ class Queue:
         """Note that a job runs."""
         self.running[job.id] = self.waiting.pop(job.id)
 
-    def settle(self, job: Job) -> None:
-        """Take what a worker left in the store for a job: a result, a reason, or neither."""
+    def settle(self, job: Job, lost: str | None = None) -> None:
+        """Take what a worker left in the store for a job: a result, a reason, or neither.
+
+        Parameters
+        ----------
+        lost
+            Why it left nothing there, where its engine knows.
+        """
+        if lost is not None:
+            self.fail(job, lost)
+            return
         reason = self._store.failed(job.id)
         whole = job.id not in self._again or self._store.exists(f"models/{job.id}")
         if reason is None and whole and self._store.finished(job.id):

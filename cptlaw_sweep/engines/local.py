@@ -63,12 +63,7 @@ class LocalEngine:
                     worker = busy[connection]
                     job = worker.job
                     assert job is not None
-                    outcome = worker.take()
-                    if outcome is None:
-                        queue.settle(job)
-                    else:
-                        queue.running.pop(job.id, None)
-                        queue.fail(job, outcome)
+                    queue.settle(job, worker.take())
         finally:
             for worker in workers:
                 worker.stop()

@@ -70,11 +70,7 @@ class RayEngine:
                 ended, _ = ray.wait(list(running), num_returns=1, timeout=TICK_SECONDS)
                 for reference in ended:
                     job = running.pop(reference)
-                    reason = self._reason(ray, reference)
-                    if reason is None:
-                        queue.settle(job)
-                    else:
-                        queue.fail(job, reason)
+                    queue.settle(job, self._reason(ray, reference))
                 progress.tick(running.values())
                 if not ended and (lacking := rooms.lacking(running.values())):
                     for reference, job in list(running.items()):
