@@ -38,22 +38,22 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 # Code lines per room, without docstrings, comments, blanks and imports. A ceiling goes down with its room; to raise one
 # is a decision, whose reason stands in the commit.
 CEILINGS = {
-    "words, files, results": 1212,
+    "words, files, results": 1215,
     "answering": 1883,
-    "cli": 873,
+    "cli": 872,
     "examples": 32,
     "fitting": 4979,
     "forecasting": 3681,
-    "importing": 1281,
+    "importing": 1272,
     "laws": 3538,
     "planning": 4550,
     "reporting": 1903,
-    "runs": 2341,
+    "runs": 2329,
     "schedules": 492,
     "cptlaw_app": 347,
-    "cptlaw_sweep": 4775,
+    "cptlaw_sweep": 4711,
 }
-IN_ALL = 31_887  # of which 26,765 in the core, where 17,500 are aimed at
+IN_ALL = 31_804  # of which 26,746 in the core, where 17,500 are aimed at
 POSITIONAL = 6  # parameters that may be given by place; options are named
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
 IMPORT_BY_NAME = {
