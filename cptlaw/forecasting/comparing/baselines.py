@@ -16,7 +16,7 @@ FAR = 1e6  # weight of a direction that comes before all others
 Baseline = Callable[[pd.DataFrame, pd.DataFrame], Array]
 
 
-def nearest(fitted: pd.DataFrame, asked: pd.DataFrame, first: tuple[str, ...] = ()) -> Array:
+def nearest_run(fitted: pd.DataFrame, asked: pd.DataFrame, first: tuple[str, ...] = ()) -> Array:
     """Return the losses of the fitted rows nearest to those asked for, (n,), ratios of inputs counting alike."""
     fitted = fitted[fitted["tokens"] > 0] if "tokens" in fitted.columns else fitted
     known = [one for one in INPUTS if one in fitted.columns and one in asked.columns and fitted[one].notna().all()]
@@ -32,23 +32,18 @@ def nearest(fitted: pd.DataFrame, asked: pd.DataFrame, first: tuple[str, ...] = 
     return values
 
 
-def nearest_run(fitted: pd.DataFrame, asked: pd.DataFrame) -> Array:
-    """Return the loss of the nearest measured row."""
-    return nearest(fitted, asked)
-
-
 def nearest_budget(fitted: pd.DataFrame, asked: pd.DataFrame) -> Array:
     """Return the loss of the nearest row at the nearest pre-training budget."""
-    return nearest(fitted, asked, ("ptpp",))
+    return nearest_run(fitted, asked, ("ptpp",))
 
 
 def largest_scale(fitted: pd.DataFrame, asked: pd.DataFrame) -> Array:
     """Return the loss of the nearest row at the largest measured size: its ranking is what most people plan by."""
     if "n_params" not in fitted.columns:
-        return nearest(fitted, asked)
+        return nearest_run(fitted, asked)
     # Which option is best at the largest measured size is taken for the answer at the next.
     largest = fitted[fitted["n_params"] == fitted["n_params"].max()]
-    return nearest(largest, asked.assign(n_params=float(largest["n_params"].iloc[0])))
+    return nearest_run(largest, asked.assign(n_params=float(largest["n_params"].iloc[0])))
 
 
 def have_budgets(fitted: pd.DataFrame, asked: pd.DataFrame) -> bool:

@@ -126,10 +126,8 @@ def average(
         score += np.mean([_log_density(values, truth) for values in rollouts], axis=0)
     weights = np.exp(score - score.max())
     weights /= weights.sum()
-    squares = []
-    for values in rollouts:
-        centre, spread = _pooled(weights, values)
-        squares.append(((truth - centre) / spread) ** 2)
+    mixtures = [_pooled(weights, values) for values in rollouts]
+    squares = [((truth - centre) / spread) ** 2 for centre, spread in mixtures]
     widen = max(1.0, math.sqrt((1.0 + sum(squares)) / (1.0 + len(squares))))
     stack = Stack(SHARES[coordinates.role, with_others], misses, reach, int(begun.sum()))
     learnt = tuple(posterior(coordinates, frame, one) for one, _ in priors)

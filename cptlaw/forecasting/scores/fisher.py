@@ -44,7 +44,7 @@ class Tasks:
 
 @dataclass(frozen=True)
 class LinkPrior:
-    """A normal prior of every coordinate, (s, k) or (k,) each."""
+    """A normal prior of every coordinate, (k,) each."""
 
     mean: Array
     sd: Array
@@ -69,8 +69,7 @@ def maximise(law: ScoreLaw, tasks: Tasks, prior: LinkPrior, start: Array) -> Pos
     """
     theta = start.copy()
     count, k = theta.shape
-    mean = np.broadcast_to(prior.mean, theta.shape)
-    precision = np.broadcast_to(1.0 / prior.sd**2, theta.shape)
+    mean, precision = prior.mean, 1.0 / prior.sd**2
     p, slopes = law.score_and_slopes(theta, tasks.x, tasks.chance)
     value = _objective(tasks, p, theta, mean, precision)
     damping = np.full(count, FIRST_DAMPING)
@@ -78,8 +77,8 @@ def maximise(law: ScoreLaw, tasks: Tasks, prior: LinkPrior, start: Array) -> Pos
     for _ in range(ROUNDS):
         part = tasks.subset(active)
         gradient, curvature = _curve(part, p[active], slopes[active])
-        gradient -= precision[active] * (theta[active] - mean[active])
-        curvature += precision[active][:, :, None] * np.eye(k)
+        gradient -= precision * (theta[active] - mean)
+        curvature += precision * np.eye(k)
         # Marquardt's scaling: damped by each coordinate's own curvature, so that slopes and thresholds are held back
         # alike.
         diagonal = np.einsum("sii->si", curvature)
@@ -88,7 +87,7 @@ def maximise(law: ScoreLaw, tasks: Tasks, prior: LinkPrior, start: Array) -> Pos
         # A logistic link is flat far out; a step of more than 2 on the search axis lands where no slope leads back.
         tried = theta[active] + np.clip(step, -2.0, 2.0)
         new_p, new_slopes = law.score_and_slopes(tried, part.x, part.chance)
-        new_value = _objective(part, new_p, tried, mean[active], precision[active])
+        new_value = _objective(part, new_p, tried, mean, precision)
         better = new_value < value[active]
         gain = value[active] - new_value
         chosen = active[better]
@@ -96,21 +95,20 @@ def maximise(law: ScoreLaw, tasks: Tasks, prior: LinkPrior, start: Array) -> Pos
         p[chosen], slopes[chosen] = new_p[better], new_slopes[better]
         damping[active] = np.clip(damping[active] * np.where(better, 0.1, 10.0), LEAST_DAMPING, MOST_DAMPING)
         small = np.abs(gain) <= SETTLED * (1.0 + np.abs(value[active]))
-        done = (better & small) | (~better & (damping[active] >= MOST_DAMPING)) | (small & ~better)
+        done = small | (~better & (damping[active] >= MOST_DAMPING))
         active = active[~done]
         if not len(active):
             break
     _, curvature = _curve(tasks, p, slopes)
-    curvature += precision[:, :, None] * np.eye(k)
+    curvature += precision * np.eye(k)
     covariance = np.linalg.inv(curvature).astype(float)
     return Posterior(theta, covariance, value)
 
 
 def best_of_starts(law: ScoreLaw, tasks: Tasks, prior: LinkPrior, starts: Array) -> Posterior:
     """Return the best of several starts for each task; `starts` are (m, k) standard normal, scaled by the prior."""
-    mean = np.broadcast_to(prior.mean, (len(tasks.y), starts.shape[1]))
-    sd = np.broadcast_to(prior.sd, mean.shape)
-    solutions = [maximise(law, tasks, prior, mean + sd * one) for one in starts]
+    points = np.repeat((prior.mean + prior.sd * starts)[:, None], len(tasks.y), axis=1)
+    solutions = [maximise(law, tasks, prior, one) for one in points]
     best = np.argmin([one.objective for one in solutions], axis=0), np.arange(len(tasks.y))
     theta, covariance, objective = (
         np.array([getattr(one, name) for one in solutions])[best] for name in ("theta", "covariance", "objective")

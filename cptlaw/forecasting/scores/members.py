@@ -152,10 +152,7 @@ class ScoreMember:
         if self.carrier is None:
             return None
         given = self.given(frame)
-        if given is not None:
-            return given
-        forecast: Array = self.loss.predict(frame)
-        return forecast
+        return np.asarray(self.loss.predict(frame), dtype=float) if given is None else given
 
     def score(self, frame: pd.DataFrame, losses: Array | None) -> Array:
         """Return scores, (n,), without their doubt, which costs five times as much."""
