@@ -80,16 +80,20 @@ def product(frame: pd.DataFrame, columns: Sequence[str]) -> Array:
 
 def folds_of(joint: Joint) -> list[ModelCut]:
     """Cut the models of a table into lower and higher ones, a few times."""
-    cuts: list[ModelCut] = []
-    for direction, columns in ALONG.items():
-        cuts += _cut(joint, direction, columns, SHARES, cuts)
+    every = [one for direction, columns in ALONG.items() for one in _cut(joint, direction, columns, SHARES)]
     # Each of them is a fit of all losses and links anew.
-    cuts = cuts[:MOST]
-    of_mixes: list[ModelCut] = []
-    for name in mix_columns(joint.frame.columns):
-        # Without them members that ignore the mix would be judged by scale alone, and where that is one, not at all.
-        of_mixes += _cut(joint, name, (name,), (OF_MIXES,), [*cuts, *of_mixes])
-    return [*cuts, *of_mixes[:MOST_OF_MIXES]] or _along_losses(joint)
+    cuts = _distinct(every)[:MOST]
+    # Without these members that ignore the mix would be judged by scale alone, and where that is one, not at all.
+    of_mixes = [one for name in mix_columns(joint.frame.columns) for one in _cut(joint, name, (name,), (OF_MIXES,))]
+    return _distinct([*cuts, *of_mixes])[: len(cuts) + MOST_OF_MIXES] or _along_losses(joint)
+
+
+def _distinct(cuts: Sequence[ModelCut]) -> list[ModelCut]:
+    """Return the first of all cuts that fit the same models."""
+    first: dict[bytes, ModelCut] = {}
+    for one in cuts:
+        first.setdefault(one.fit.tobytes(), one)
+    return list(first.values())
 
 
 def _scored(joint: Joint) -> Mask:
@@ -110,40 +114,30 @@ def _along_losses(joint: Joint) -> list[ModelCut]:
                 continue
             lowest = float(np.quantile(level[known], 1.0 - share))
             fit, test = known & (level >= lowest), known & (level < lowest)
-            if fit.sum() < LEAST_ROWS or not test.any() or any(np.array_equal(fit, one.fit) for one in cuts):
-                continue
-            reach = np.where(test, np.log(lowest / np.where(known, level, lowest)), 0.0)
-            cuts.append(ModelCut(f"{name} loss", (), lowest, fit, test, reach))
-    return cuts[:MOST]
+            if fit.sum() >= LEAST_ROWS and test.any():
+                reach = np.where(test, np.log(lowest / np.where(known, level, lowest)), 0.0)
+                cuts.append(ModelCut(f"{name} loss", (), lowest, fit, test, reach))
+    return _distinct(cuts)[:MOST]
 
 
-def _cut(
-    joint: Joint, direction: str, columns: tuple[str, ...], shares: Sequence[float], known: Sequence[ModelCut]
-) -> Iterator[ModelCut]:
-    """Yield the cuts along one direction at shares of the models with scores, without those that are known."""
+def _cut(joint: Joint, direction: str, columns: tuple[str, ...], shares: Sequence[float]) -> Iterator[ModelCut]:
+    """Yield the cuts along one direction at shares of the models with scores."""
     if not set(columns) <= set(joint.frame.columns):
         return
     level = product(joint.frame, columns)
     scored = _scored(joint) & np.isfinite(level)
     edges = np.unique(level[scored & (level > 0)])
-    fits = [one.fit for one in known]
-    for share in shares:
-        # Two levels leave nothing to see a slope in.
-        if len(edges) < 3:
-            break
+    # Two levels leave nothing to see a slope in.
+    for share in shares if len(edges) > 2 else ():
         highest = float(np.quantile(level[scored], share))
         fit = np.isfinite(level) & (level <= highest * (1 + 1e-9))
         test = np.isfinite(level) & ~fit
         enough = (fit & scored).sum() >= LEAST_ROWS and (test & scored).any()
-        if not enough or any(np.array_equal(fit, one) for one in fits):
-            continue
-        top = float(level[fit].max())
-        if top <= 0:
-            continue
-        with np.errstate(divide="ignore"):
-            reach = np.maximum(np.log(np.maximum(level, 1e-300) / top), 0.0)
-        fits.append(fit)
-        yield ModelCut(direction, columns, top, fit, test, np.nan_to_num(reach))
+        top = float(level[fit].max()) if enough else 0.0
+        if top > 0:
+            with np.errstate(divide="ignore"):
+                reach = np.maximum(np.log(np.maximum(level, 1e-300) / top), 0.0)
+            yield ModelCut(direction, columns, top, fit, test, np.nan_to_num(reach))
 
 
 @dataclass(frozen=True, eq=False)
