@@ -235,19 +235,8 @@ def _row(name: str, outcome: _Outcome | str, common: list[str]) -> dict[str, Any
 
 def _judged(table: pd.DataFrame, outcomes: dict[str, _Outcome], common: list[str]) -> pd.DataFrame:
     """Add to scores how sure their differences are, and diagnostics in short."""
-    errors = pd.concat(
-        {
-            name: pd.concat(
-                {
-                    label: pd.Series(np.log(outcome.folds[label].predicted), outcome.folds[label].test.index)
-                    - np.log(outcome.folds[label].test["loss"].astype(float))
-                    for label in common
-                }
-            )
-            for name, outcome in outcomes.items()
-        },
-        axis=1,
-    ).dropna()  # rows that every law has forecast
+    errors = pd.concat({name: _log_errors(outcome, common) for name, outcome in outcomes.items()}, axis=1)
+    errors = errors.dropna()  # rows that every law has forecast
     tests = pd.concat({label: next(iter(outcomes.values())).folds[label].test for label in common})
     levels, run = errors.index.get_level_values(0), pd.Series(trainings(tests), tests.index).reindex(errors.index)
     base = tests["base_model"].reindex(errors.index).astype(str)
@@ -267,6 +256,15 @@ def _judged(table: pd.DataFrame, outcomes: dict[str, _Outcome], common: list[str
         words.append(", ".join(dict.fromkeys(remarks)))
     added: dict[str, Any] = {"difference": difference, "difference_se": error, "diagnostics": words}
     return table.assign(**added)[[*(name for name in table.columns if name != "findings"), *added, "findings"]]
+
+
+def _log_errors(outcome: _Outcome, common: list[str]) -> pd.Series[float]:
+    """Return log(predicted) - log(observed) of the rows of the common folds, by fold and row."""
+    folds = [outcome.folds[label] for label in common]
+    predicted = pd.concat([pd.Series(np.log(one.predicted), one.test.index) for one in folds], keys=common)
+    observed = pd.concat([one.test["loss"] for one in folds], keys=common)
+    errors: pd.Series[float] = predicted - np.log(observed.astype(float))
+    return errors
 
 
 def _forecast_folds(
