@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -68,8 +69,8 @@ def reason_of(error: BaseException) -> str:
     """Return one line that says why a run failed."""
     kind = type(error).__name__
     text = " ".join(str(error).split())
-    # What a user can do something about comes first, whatever library raised it.
-    if isinstance(error, OSError) and error.errno == 28:
+    # What a user can do something about comes first, whatever library raised it; safetensors says it in words alone.
+    if getattr(error, "errno", None) == errno.ENOSPC or os.strerror(errno.ENOSPC) in text:
         return f"the disk is full ({text})"
     if kind in ("TrainingError", "DataError", "UsageError"):
         return text

@@ -7,11 +7,13 @@ import shutil
 import signal
 
 import pytest
+from safetensors import SafetensorError
 from small_sweep import RECIPE, Silent, prepared, train_here
 
 from cptlaw_sweep.engines.local import LocalEngine
 from cptlaw_sweep.store import Store
 from cptlaw_sweep.table import jobs_table, runs_table
+from cptlaw_sweep.worker import reason_of
 
 pytestmark = pytest.mark.filterwarnings("default")  # torch and transformers deprecate things of their own
 
@@ -97,6 +99,11 @@ def test_a_disk_too_full_for_the_reason_still_tells_it(recipe, tmp_path, monkeyp
     queue.fail(sweep.jobs[0], "its worker died")
     assert "its worker died (and this could not be recorded" in progress.failures[sweep.jobs[0].name]
     assert not queue
+
+
+def test_a_full_disk_is_named_whichever_library_found_it():
+    text = "Error while serializing: I/O error: No space left on device (os error 28)"
+    assert reason_of(SafetensorError(text)) == f"the disk is full ({text})"
 
 
 class Assassin(Silent):
