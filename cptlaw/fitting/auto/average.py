@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.findings import Finding
-from cptlaw.fitting.base_models import BaseErrors
+from cptlaw.fitting.base_models import OF_TARGET, BaseErrors
 from cptlaw.fitting.doubt import LEAST_WEIGHT
 from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.kept import kept
@@ -58,6 +58,9 @@ class Average(Fit):
         Laws that could not be fitted, with the reason.
     brief
         Base models whose runs are left out.
+    source
+        Of a target loss, the fit to the source loss of the same runs: what it misses of base models, their runs'
+        target losses are missed by in part.
     """
 
     on: str
@@ -71,6 +74,7 @@ class Average(Fit):
     provenance: Mapping[str, Any]
     skipped: Mapping[str, str] = field(default_factory=dict)
     brief: tuple[BriefBase, ...] = ()
+    source: LawFit | None = None
     _cache: dict[Any, Any] = field(default_factory=dict)
 
     @property
@@ -131,12 +135,15 @@ class Average(Fit):
     def predict(self, frame: Any) -> Array:
         """Return the forecast loss of each row, (n,): the laws' weighted mean, less what they miss of base models."""
         rows = self.completed(frame)
-        values: Array = self._without_bases(rows) * np.exp(self._base_errors().at(rows))
+        values: Array = self._without_bases(rows) * np.exp(self.bases().at(rows))
         return values
 
     @kept
-    def _base_errors(self) -> BaseErrors:
-        return BaseErrors(self, self._without_bases)
+    def bases(self) -> BaseErrors:
+        """Return what the measured source losses of base models say of the runs that start from them."""
+        if self.source is None:
+            return BaseErrors(self, self._without_bases)
+        return BaseErrors(self.source, self.source.predict, OF_TARGET)
 
     def _without_bases(self, rows: pd.DataFrame) -> Array:
         """Return the forecasts without what the measured losses of base models add to them."""
@@ -226,6 +233,7 @@ class Average(Fit):
         for known, fit in zip(document["members"], self.fits, strict=True):
             known["fit"] = fit.document()
         document["brief"] = [asdict(one) for one in self.brief]
+        document["source"] = None if self.source is None else self.source.document()
         return document | self.of_rollouts
 
 

@@ -99,7 +99,8 @@ def fit_auto(
             fitted = fit_rows(training, options, base=base, provenance=provenance)
             fits.append((candidate, fitted, at.to_numpy(dtype=int)))
             if sourced.fit is not None:
-                sources[fitted.law.spec] = sourced.fit
+                # Base models are known however the rows are chosen.
+                sources[fitted.law.spec] = replace(sourced.fit, base=table.base_losses(sourced.fit.on))
         except (CptlawError, np.linalg.LinAlgError) as error:
             skipped[candidate.law.spec] = str(error)
     if not fits:
@@ -176,6 +177,7 @@ def _averaged(
         findings=by_severity([*rows.findings, *of_design(rows, adapted, folds), *_odd(members), *_unread(members)]),
         provenance=provenance,
         skipped=skipped,
+        source=sources.get(members[0].fit.law.spec),
     )
     # What is left out for the forecasts of others still says what its own runs come to.
     brief = rows.of_brief

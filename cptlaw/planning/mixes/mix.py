@@ -162,7 +162,8 @@ def _build(scenario: Any, given: Any, fits: dict[str, Any], known: dict[str, flo
     how, findings = _forgetting(given, source)
     if source is not None and given.base_source_loss is not None:
         # A loss that no run measured tells the forecast what the fit's own base models would.
-        source = losses["source"] = replace(source, known={**source.known, LOSS: given.base_source_loss})
+        losses = {role: replace(one, known={**one.known, LOSS: given.base_source_loss}) for role, one in losses.items()}
+        source = losses["source"]
     most = getattr(given, "max_forgetting", None)
     if most is not None and given.forgetting == "relative" and most >= 1:
         findings.append(
