@@ -94,20 +94,20 @@ class BaseErrors:
         # A base model has neither mix nor rate; any of those fitted will do.
         names = ("replay", "lr_peak", "lr_pretrain")
         self._given = {name: float(adapted[name].median()) for name in names if name in adapted}
-        residuals = self._misses(base[list(KEYS)], base["loss"].to_numpy(dtype=float))
+        residuals = self.missed(base[list(KEYS)], base["loss"].to_numpy(dtype=float))
         finite = np.isfinite(residuals)
         self._known = places(base)[finite]
         own = self._near(self._known, self._run) >= 1.0 - LEAST
         self.usual = float(np.median(residuals[finite][own])) if own.any() else 0.0
         self._residuals = residuals[finite] - self.usual
 
-    def _misses(self, models: pd.DataFrame, losses: Array) -> Array:
-        """Return the log of measured losses of base models over what the law says of them, (n,)."""
+    def missed(self, models: pd.DataFrame, losses: Array) -> Array:
+        """Return the log of measured losses of base models over what the law says of them, less what is usual, (n,)."""
         if models.empty:
             return np.zeros(0)
         try:
             with np.errstate(all="ignore"):
-                return np.log(losses / self._predict(models.assign(tokens=0.0, **self._given)))
+                return np.log(losses / self._predict(models.assign(tokens=0.0, **self._given))) - self.usual
         except CptlawError:  # no law of it reads a base model
             return np.full(len(models), np.nan)
 
@@ -133,7 +133,7 @@ class BaseErrors:
             given = frame[LOSS].to_numpy(dtype=float)
             measured = np.isfinite(given)
             if measured.any():
-                own = self._misses(frame.loc[measured, list(KEYS)], given[measured]) - self.usual
+                own = self.missed(frame.loc[measured, list(KEYS)], given[measured])
                 residuals[measured] = np.where(np.isfinite(own), own, 0.0)
         alone = 1.0 - self._near(at, self._run)[back]
         values = np.where(frame["tokens"].to_numpy(dtype=float) > 0, self._share * alone * residuals, 0.0)

@@ -26,7 +26,7 @@ import cptlaw as cl
 from cptlaw.errors import CptlawError
 from cptlaw.fitting.auto.average import Average
 from cptlaw.fitting.auto.rows import choose_rows
-from cptlaw.fitting.base_models import SHARE, BaseErrors
+from cptlaw.fitting.base_models import OF_TARGET, SHARE
 from cptlaw.fitting.learned import leaving_out
 from cptlaw.runs import Runs
 from studies.harness import Clock, progress, seconds, show, write_result
@@ -124,7 +124,7 @@ def forecast(runs: Runs, cut: Cut, on: str, law: str, members: bool = False) -> 
     said = fit.forecast(test.iloc[few], 0.9)
     low, high = said["lo"].to_numpy(dtype=float), said["hi"].to_numpy(dtype=float)
     inside = ~(measured[few] < low) & ~(measured[few] > high)  # an open end holds
-    yield {**shared, "law": law, **_errors(error), "held": float(inside.mean()), **_base(fit, runs, test, on, error)}
+    yield {**shared, "law": law, **_errors(error), "held": float(inside.mean()), **_base(fit, runs, test, error)}
     if members and isinstance(fit, Average):
         for member in fit.members:
             error = np.log(member.fit.predict(test) / measured)
@@ -135,21 +135,17 @@ def _errors(error: Any) -> dict[str, float]:
     return {"mae": float(np.abs(error).mean()), "bias": float(error.mean())}
 
 
-def _base(fit: Any, runs: Runs, test: pd.DataFrame, on: str, error: Any) -> dict[str, Any]:
-    """Return, by base model, what its measured loss is missed by and what its runs are: (measured over forecast)."""
-    rows = runs.on(on).frame
+def _base(fit: Any, runs: Runs, test: pd.DataFrame, error: Any) -> dict[str, Any]:
+    """Return, by base model, what its source loss is missed by and what its runs are: (measured over forecast)."""
+    if not isinstance(fit, Average):
+        return {}
+    rows = runs.on("source").frame
     keys = ["n_params", "ptpp"]
     base = rows[rows["tokens"] == 0].groupby(keys)["loss"].mean()
-    if isinstance(fit, Average):  # whose forecasts have what is said here already
-        error = error - BaseErrors(fit, fit._without_bases).at(test)
+    error = error - fit.bases().at(test)  # the forecasts have what is said here already
     of_runs = (-pd.Series(error, index=pd.MultiIndex.from_frame(test[keys]))).groupby(level=keys).mean()
     both = [key for key in of_runs.index if key in base.index]
-    asked = pd.DataFrame(both, columns=keys).assign(tokens=0.0, replay=0.1)
-    if "lr_peak" in test.columns:
-        asked["lr_peak"] = test["lr_peak"].median()
-    with np.errstate(all="ignore"):
-        own = np.asarray(fit.predict(asked), dtype=float)
-    missed = np.log(base.loc[both].to_numpy(dtype=float) / own) - BaseErrors(fit, fit.predict).usual
+    missed = fit.bases().missed(pd.DataFrame(both, columns=keys), base.loc[both].to_numpy(dtype=float))
     return {"base_missed": missed.tolist(), "runs_missed": of_runs.loc[both].tolist()}
 
 
@@ -201,21 +197,23 @@ def by_kind(found: pd.DataFrame, column: str) -> pd.DataFrame:
 
 
 def of_base_models(found: pd.DataFrame) -> pd.DataFrame:
-    """Return what the measured loss of a base model says of its runs' source losses, at a budget held out."""
-    part = found[(found["kind"] == "budget") & (found["on"] == "source")]
-    pairs = [
-        (study, *both)
-        for study, base, runs in zip(part["study"], part["base_missed"], part["runs_missed"], strict=True)
-        for both in zip(base, runs, strict=True)
-    ]
-    models = pd.DataFrame(pairs, columns=["study", "base", "runs"]).dropna()
+    """Return what the measured source loss of a base model says of its runs' losses, at a budget held out."""
     rows = []
-    for name, of_table in [*models.groupby("study", sort=False), ("all", models)]:
-        base, runs = of_table["base"].to_numpy(), of_table["runs"].to_numpy()
-        told = [100 * np.sqrt(np.mean((runs - share * base) ** 2)) for share in (0.0, SHARE)]
-        best = float(base @ runs / (base @ base))
-        rows.append([name, str(len(of_table)), *(f"{one:.2f}" for one in told), f"{best:.2f}"])
-    return pd.DataFrame(rows, columns=["table", "base models", "error", f"with {SHARE:.0%} carried", "best share"])
+    for on, carried in (("source", SHARE), ("target", OF_TARGET)):
+        part = found[(found["kind"] == "budget") & (found["on"] == on)]
+        pairs = [
+            (study, *both)
+            for study, base, runs in zip(part["study"], part["base_missed"], part["runs_missed"], strict=True)
+            for both in zip(base, runs, strict=True)
+        ]
+        models = pd.DataFrame(pairs, columns=["study", "base", "runs"]).dropna()
+        for name, of_table in [*models.groupby("study", sort=False), ("all", models)]:
+            base, runs = of_table["base"].to_numpy(), of_table["runs"].to_numpy()
+            told = [100 * np.sqrt(np.mean((runs - share * base) ** 2)) for share in (0.0, carried)]
+            best = float(base @ runs / (base @ base))
+            rows.append([on, name, str(len(of_table)), *(f"{one:.2f}" for one in told), f"{carried:g}", f"{best:.2f}"])
+    heads = ["loss", "table", "base models", "error", "with the share carried", "share", "best share"]
+    return pd.DataFrame(rows, columns=heads)
 
 
 def main(arguments: list[str] | None = None) -> None:
