@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
-from cptlaw.fitting.base_models import MEASURED, SHARE, BaseErrors, carried_to, places
+from cptlaw.fitting.base_models import MEASURED, OF_TARGET, SHARE, BaseErrors, carried_to, places
 
 ROWS = "ptpp in (62, 124) and lr_schedule == 'constant' and replay > 0"
 MODEL = {"n_params": 75_072.0, "ptpp": 279.0}
@@ -51,7 +51,27 @@ def test_runs_of_the_base_model_say_more_than_its_loss(errors):
     assert at(errors, ptpp=124.0, base_loss=2.5) == 0
 
 
-def test_a_target_loss_is_left_alone():
+@pytest.fixture(scope="module")
+def averages():
+    return [cl.fit(cl.examples.load("code-to-prose"), on=on, where=ROWS) for on in ("target", "source")]
+
+
+def test_target_losses_of_runs_follow_the_source_loss_of_their_base_model(averages, tmp_path):
+    points = pd.DataFrame([{**POINT, "base_loss": loss} for loss in (1.9, 2.0)])
+    found = averages[0].predict(points)
+    assert np.log(found[1] / found[0]) == pytest.approx(OF_TARGET * np.log(2.0 / 1.9), rel=1e-9)
+    averages[0].save(tmp_path / "target.json")
+    assert cl.load_fit(tmp_path / "target.json").predict(points) == pytest.approx(found, rel=1e-12)
+
+
+def test_a_plan_hears_of_a_base_model_what_a_forecast_does(averages):
+    question = {**MODEL, "tokens": "1M", "max_forgetting": "40%", "interval": None}
+    plan = cl.plan.trade_off(*averages, **question, base_source_loss=2.0)
+    point = {**MODEL, "tokens": 1e6, "replay": plan.replay, "lr_peak": plan.lr_peak, "base_loss": 2.0}
+    assert averages[0].forecast(pd.DataFrame([point]))["loss"].iloc[0] == pytest.approx(plan.target_loss, rel=1e-9)
+
+
+def test_a_target_loss_that_is_fitted_alone_is_left_alone():
     target = cl.fit(
         "shared-tokens", cl.examples.load("code-to-prose"), on="target", where=ROWS, starts=4, restraint="none"
     )
