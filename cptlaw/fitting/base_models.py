@@ -21,7 +21,7 @@ import pandas as pd
 from cptlaw.errors import CptlawError
 from cptlaw.laws.calculus import Array
 
-SHARE, OF_TARGET = 0.4, 0.35  # of what is missed of a base model's source loss that its runs' two losses have too
+SHARE, OF_TARGET = 0.4, 0.3  # of what is missed of a base model's source loss that its runs' two losses have too
 MEASURED = 0.05  # within this of one in size and budget a base model counts as measured
 KEYS = ("n_params", "ptpp")
 LOSS = "base_loss"  # column of a point whose base model's source loss is given with it
