@@ -27,7 +27,6 @@ LIMITS = {
     "max-target-loss": "the limit on the target loss",
     "max-tokens": "the limits within the budget",
 }
-WORDS = {"max-forgetting": "forgetting within its limit", "max-target-loss": "target loss within its limit"}
 
 
 @dataclass(frozen=True, repr=False)
@@ -477,9 +476,9 @@ def runs_in_words(cells: Iterable[Mapping[str, Any]], planned: Mapping[str, floa
 
 
 def _of(name: str) -> str:
-    if name.startswith(("min ", "max-drop ")):
-        return f"{name.partition(' ')[2]} within its limit"
-    return WORDS.get(name, name)
+    """Return what a limit is about, for the chance that it holds: ``forgetting``, ``mmlu``."""
+    kind, _, score = name.partition(" ")
+    return f"{score or kind.removeprefix('max-').replace('-', ' ')} within its limit"
 
 
 def _pilots(answer: Answer) -> Table:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from cptlaw.answering.planned import plan
 from cptlaw.answering.question import Asked
+from cptlaw.answering.without_runs import INTERVAL, SHARES
 from cptlaw.errors import CptlawError
 from cptlaw.fitting.base_models import LOSS
 from cptlaw.planning import MixPlan
@@ -18,8 +19,6 @@ from cptlaw.units import format_percent, format_quantity
 
 REPLAYS = (("half", 0.5), ("twice", 2.0))
 MOST_REPLAY = 0.45  # of a mix whose replay can be doubled
-SHARES = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5)  # of replay, in the table of an answer
-INTERVAL = 0.9
 OTHER_END = {"": "", "_lo": "_hi", "_hi": "_lo"}
 NEXT_SIZES = 2  # the nearest that the runs have, one on either side where there are
 

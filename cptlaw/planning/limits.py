@@ -90,7 +90,7 @@ class Upper:
 
 def limit_on(name: str, about: str, value: float, loss: Any, scale: Any, risk: float | None) -> Limit:
     """Return an upper limit on a loss, or on what a scale makes of it."""
-    return Limit(name, value, Upper(loss, risk, scale), Upper(loss, None, scale), about, loss, scale)
+    return Limit(name, value, Upper(loss, risk, scale), about, loss, scale)
 
 
 def column(points: Points, name: str) -> Array:
@@ -100,13 +100,15 @@ def column(points: Points, name: str) -> Array:
 
 def at_most(name: str, what: str, value: float) -> Limit:
     """Return an upper limit on a column of the points."""
-    return Limit(name, value, partial(column, name=what), None, what)
+    return Limit(name, value, partial(column, name=what), what)
 
 
-def at_risk(limit: Limit, risk: float | None) -> Limit:
-    """Return a limit that is kept with another probability."""
-    upper = limit.reached
-    return replace(limit, reached=replace(upper, risk=risk)) if isinstance(upper, Upper) else limit
+def at_risk(limits: Iterable[Limit], risk: float | None) -> list[Limit]:
+    """Return limits that are kept with another probability, or by the forecasts themselves."""
+    return [
+        replace(limit, reached=replace(limit.reached, risk=risk)) if isinstance(limit.reached, Upper) else limit
+        for limit in limits
+    ]
 
 
 @dataclass(frozen=True, eq=False)

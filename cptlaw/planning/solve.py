@@ -106,8 +106,6 @@ class Limit:
         The most that is allowed.
     reached
         Returns the quantity at points, (n,): the value that is kept with the probability asked for.
-    certain
-        The same for the forecasts themselves.
     about
         What it is a limit on, such as ``"forgetting"``, as `best_reachable` of a plan names it.
     loss, scale
@@ -117,14 +115,9 @@ class Limit:
     name: str
     value: float
     reached: Callable[[Points], Array]
-    certain: Callable[[Points], Array] | None = None
     about: str = ""
     loss: Any = None
     scale: Any = None
-
-    def plain(self) -> Limit:
-        """Return the limit on the forecast itself."""
-        return self if self.certain is None else replace(self, reached=self.certain)
 
     @property
     def threshold(self) -> float:

@@ -20,6 +20,7 @@ from cptlaw.reporting.figures.interval_fan import interval_fan
 from cptlaw.reporting.figures.loss_curves import loss_curves
 from cptlaw.reporting.figures.observed_fitted import observed_fitted
 from cptlaw.reporting.figures.pareto_front import pareto_front
+from cptlaw.reporting.points import IN_POINTS
 from cptlaw.reporting.subject import MODEL, Subject
 from cptlaw.result import Progress
 from cptlaw.runs import Runs
@@ -69,7 +70,8 @@ def _of_mixes(subject: Subject, tell: Progress) -> list[Figure]:
     """Draw what both losses say of mixes: the map of forgetting, and the front that no mix beats."""
     drawn: list[Figure] = []
     target, source = subject.fits
-    plan, here, interval, limits = subject.plan, subject.here, subject.interval, subject.limits_of_losses
+    plan, here, interval = subject.plan, subject.here, subject.interval
+    limits = {name: value for name, value in subject.limits.items() if name not in IN_POINTS}
     model = {name: here[name] for name in MODEL if name in here}
     try:
         tell("forgetting map")

@@ -110,8 +110,10 @@ def report(
         drawn.append(suggested_cells(suggestion, fits[0].data))
     again = {**subject.model, **subject.limits, "scores": scores}
     again |= {name: getattr(page, name) for name in ("test_where", "suggest_budget")}
+    kind = "a forecast" if subject.plan is None else "a plan"
     return Report(
-        heading=(page.title if plan is None else None) or f"Continual pre-training: {subject.kind}",
+        heading=(page.title if plan is None else None)
+        or f"Continual pre-training: {'a forecast' if subject.plan is None else 'a plan'}",
         question=(page.title if plan is not None else None) or words.question(subject.plan, subject.here),
         answer=words.answer(subject.plan, forecasts, unit_of(*fits)),
         cost=_cost(subject, page.gpu, page.mfu),

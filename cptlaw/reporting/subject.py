@@ -81,16 +81,6 @@ class Subject:
         return cls(table, fits, scores, plan, here, model, limits, interval)
 
     @property
-    def kind(self) -> str:
-        """What the page has: a plan, or a forecast."""
-        return "a plan" if self.plan is not None else "a forecast"
-
-    @property
-    def limits_of_losses(self) -> dict[str, Any]:
-        """What was asked of the plan, without what is about scores."""
-        return {name: value for name, value in self.limits.items() if name not in IN_POINTS}
-
-    @property
     def flops(self) -> float | None:
         """Compute of the mix that matters, 6 N D, where the laws read both."""
         known = {"n_params", "tokens"} <= set(self.here)

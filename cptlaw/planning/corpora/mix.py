@@ -237,7 +237,7 @@ def _limit(name: str, about: str, value: float, loss: Loss, scale: Any, risk: fl
     def spread(points: Points) -> float:
         return float(np.log(loss.upper(points, risk) / loss.upper(points, None))[0])
 
-    return held(Limit(name, value, partial(loss.upper, risk=None), None, about, loss, scale), risk, spread)
+    return held(Limit(name, value, partial(loss.upper, risk=None), about, loss, scale), risk, spread)
 
 
 def _known_names(option: str, named: Mapping[str, float], known: tuple[str, ...], what: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from cptlaw.findings import Finding, Remedy
+from cptlaw.planning.limits import at_risk
 from cptlaw.planning.mixes.mix import CHOSEN, FittedMix
 from cptlaw.planning.points import refusal, score_fields
 from cptlaw.planning.result import MixPlan, flops_of
@@ -44,7 +45,7 @@ def planned(
     values, noticed = _expected_at(mix, best.point)
     fields |= {"feasible": True, "binding": binding(limits, best), **values}
     if mix.given.risk is not None:
-        certain = search([limit.plain() for limit in limits])
+        certain = search(at_risk(limits, None))
         # A risk may move the fewest tokens near the lowest loss towards that loss; then it costs nothing.
         fields["price_of_doubt"] = max(best.value - certain.value, 0.0) if certain.kept else None
     return fields, [*findings, *noticed], best

@@ -13,7 +13,7 @@ from typing import Any, Unpack
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.laws.calculus import Array
-from cptlaw.planning.limits import at_most, column
+from cptlaw.planning.limits import at_most, at_risk, column
 from cptlaw.planning.mixes.expected import at_edge, best_over_rates, planned
 from cptlaw.planning.mixes.mix import FittedMix, build_mixes
 from cptlaw.planning.mixes.repetition import effective_tokens, read_often
@@ -209,7 +209,7 @@ def _plan(mix: FittedMix) -> MinTokensPlan:
         if tokens.unique is not None:
             fields["target_epochs"] = (1.0 - replay) * spent / tokens.unique
             findings += read_often({"the target corpus": fields["target_epochs"]})
-    elif mix.given.risk is not None and (certain := search([limit.plain() for limit in limits])).kept:
+    elif mix.given.risk is not None and (certain := search(at_risk(limits, None))).kept:
         findings.append(_doubt_decides(certain))
     return MinTokensPlan(findings=by_severity(findings), **fields)
 

@@ -10,15 +10,12 @@ unique tokens would have done as much. Replayed tokens are taken to be unique: t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array
-
-Repetition = Literal["forbid", "discount"]
-REPETITION: tuple[Repetition, ...] = ("forbid", "discount")
 
 HALF_LIFE = 15.387756  # R*, repetitions after which 1 - 1/e of all that repeating can give has been had
 MANY_EPOCHS = 4.0  # up to which repeating did next to no harm in any study

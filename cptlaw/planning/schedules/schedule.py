@@ -68,7 +68,7 @@ def schedule(target: Any, source: Any = None, **scenario: Unpack[ScheduleOfRun])
     losses = {"target": CurveLoss.build(target, "target", given.n_params)}
     if source is not None:
         losses["source"] = CurveLoss.build(source, "source", given.n_params)
-    range_ = build_space(list(losses.values()), given, given)
+    range_ = build_space(list(losses.values()), given)
     names = [axis.name for axis in range_.variables]
     if given.base_source_loss is not None and "loss-potential" in names:
         raise UsageError(
@@ -166,7 +166,7 @@ class ScheduleQuestion:
             chosen = self.chosen({name: column[0] for name, column in points.items()})
             return float(loss.doubt(chosen.schedule, chosen.replay, risk))
 
-        forecast = Limit(name, most, partial(column, name=f"{loss.role}_loss"), None, about, loss, scale)
+        forecast = Limit(name, most, partial(column, name=f"{loss.role}_loss"), about, loss, scale)
         return held(forecast, risk, spread, of_base if about == "forgetting" else None)
 
     def near(self, solution: Solution, value: Any, tolerance: float) -> dict[str, tuple[float, float]]:

@@ -110,28 +110,25 @@ def _with_end(phase: Phase, potential: float) -> Phase:
     return replace(phase, end=potential * phase.peak)
 
 
-def build_space(losses: Sequence[CurveLoss], known: Any, varied: Any = None, steps: Any = None) -> ScheduleRange:
+def build_space(losses: Sequence[CurveLoss], given: Any) -> ScheduleRange:
     """Read what is known of the run, and what may be chosen.
 
     Parameters
     ----------
-    known
-        The entries of the scenario `KnownRun`.
-    varied
-        Those of `ScheduleOfRun`, where anything may be chosen or is to differ from the known phase.
-    steps
-        CPT steps where nothing else is varied.
+    given
+        What was asked: the entries of the scenario `KnownRun`, and of `ScheduleOfRun` where anything may be chosen or
+        is to differ from the known phase.
 
     Raises
     ------
     UsageError, DataError
         If an argument is unusable, or the base model's schedule is not known.
     """
-    names = () if varied is None else _names(varied.vary)
-    base, cpt = _known_phases(losses, known.schedules, known.run)
-    overrides: dict[str, Any] = {"steps": steps}
-    if varied is not None:
-        overrides = {name: getattr(varied, name) for name in PHASE_OPTIONS} | {"schedule": varied.shape}
+    values = given.values
+    names = _names(values.get("vary", ""))
+    base, cpt = _known_phases(losses, given.schedules, given.run)
+    said = PHASE_OPTIONS if "vary" in values else ("steps",)
+    overrides = {name: values.get(name) for name in said} | {"schedule": values.get("shape")}
     cpt = _with_overrides(cpt, base, overrides)
     reads_replay = any(loss.reads_replay for loss in losses)
     if "replay" in names and not reads_replay:
@@ -140,16 +137,15 @@ def build_space(losses: Sequence[CurveLoss], known: Any, varied: Any = None, ste
             f"vary replay: no law of this plan reads replay ({', '.join(laws)}). Fit "
             f"cpt-dynamics-replay to runs at several mixes."
         )
-    if reads_replay and known.replay is None and "replay" not in names:
+    if reads_replay and given.replay is None and "replay" not in names:
         raise UsageError("the laws of this plan read replay. Give replay= (--replay), or vary it.")
     if "loss-potential" in names and not base:
         raise UsageError("vary loss-potential: the base model's schedule is not known. Give schedules= (--schedules).")
-    given = {} if varied is None else _ranges(varied.ranges, names)
-    most_steps = None if varied is None else varied.max_steps
-    variables = tuple(_variable(name, base, cpt, losses, given.get(name), most_steps) for name in names)
+    ranges, most_steps = _ranges(values.get("ranges"), names), values.get("max_steps")
+    variables = tuple(_variable(name, base, cpt, losses, ranges.get(name), most_steps) for name in names)
     if most_steps is not None and "steps" not in names and cpt.steps > most_steps:
         raise UsageError(f"max_steps is {most_steps:g}, but CPT has {cpt.steps} steps. Vary steps, or lower them.")
-    return ScheduleRange(base, cpt, known.replay, variables)
+    return ScheduleRange(base, cpt, given.replay, variables)
 
 
 def _names(vary: Any) -> tuple[str, ...]:

@@ -142,7 +142,7 @@ def whole_schedule(target: Any, source: Any = None, **scenario: Unpack[WholeSche
     weight, top, low = given.weight_source, given.highest, given.floor
     if weight and source is None:
         raise UsageError("a weight of the source loss needs source= (--source), a fit of the source loss.")
-    space = build_space(losses, given, steps=given.steps)
+    space = build_space(losses, given)
     base, count = space.base, space.cpt.steps
     if top is None:
         top = max([phase.peak for phase in base if phase.peak] or [space.cpt.peak or 0.0])

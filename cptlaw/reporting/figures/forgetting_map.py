@@ -17,7 +17,7 @@ from cptlaw.planning import MinTokensPlan, MixPlan
 from cptlaw.planning.limits import at_risk
 from cptlaw.planning.mixes.mix import CHOSEN, FittedMix, build_mixes
 from cptlaw.planning.scenario import MinTokens, read_scenario
-from cptlaw.planning.solve import Limit, worst_excess
+from cptlaw.planning.solve import worst_excess
 from cptlaw.reporting.figures.figure import INK, MAP_COLOURS, STAR, Figure, axis, blank
 from cptlaw.reporting.figures.losses_by_replay import losses_by_replay
 from cptlaw.units import format_percent, format_quantity
@@ -87,7 +87,7 @@ def _draw(mix: FittedMix, plan: MixPlan | None, risks: Sequence[float], max_toke
     tokens, replay = _grid(mix, plan, max_tokens)
     shares, counts = (mesh.ravel() for mesh in np.meshgrid(replay, tokens, indexing="ij"))
     losses = {loss.role: loss.at(shares, counts) for loss in (*mix.losses, *mix.scores.values())}
-    broken = worst_excess([limit.plain() for limit in mix.limits], {"replay": shares, "tokens": counts})
+    broken = worst_excess(at_risk(mix.limits, None), {"replay": shares, "tokens": counts})
     data = pd.DataFrame(
         {
             "replay": shares,
@@ -176,11 +176,11 @@ def _limits(drawing: Any, mix: FittedMix, risks: Sequence[float], data: pd.DataF
     points = {name: data[name].to_numpy() for name in ("replay", "tokens")}
     x, y = (np.unique(points[name]) for name in ("tokens", "replay"))
 
-    def broken(limits: Sequence[Limit]) -> Array:
-        return worst_excess(limits, points).reshape(len(y), len(x))
+    def broken(risk: float | None) -> Array:
+        return worst_excess(at_risk(mix.limits, risk), points).reshape(len(y), len(x))
 
     edge = {"x": x, "y": y, "showlegend": True, "hoverinfo": "skip"}
-    plain = broken([limit.plain() for limit in mix.limits])
+    plain = broken(None)
     if plain.max() > 0:
         drawing.add_contour(
             z=plain,
@@ -192,7 +192,7 @@ def _limits(drawing: Any, mix: FittedMix, risks: Sequence[float], data: pd.DataF
         )
     shown = []
     for risk, dash in zip(risks, ("dot", "dash", "longdash", "dashdot"), strict=False):
-        beyond = broken([at_risk(limit, risk) for limit in mix.limits])
+        beyond = broken(risk)
         if beyond.min() > 0 or beyond.max() <= 0:
             continue  # its edge does not cross the map
         shown.append(format_percent(risk))
