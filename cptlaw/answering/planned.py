@@ -66,7 +66,7 @@ def plan(
 def _at_tokens(given: Mapping[str, Any], fits: Mapping[str, Any], tokens: float) -> MixPlan:
     """Return the best mix of some tokens. Unlike `trade_off` it is given without a limit too, and without a source."""
     scenario = read_scenario(TradeOff, {**given, "tokens": tokens}, "trade-off")
-    build = partial(build_mixes, TradeOff, scenario, fits["target"], fits.get("source"))
+    build = partial(build_mixes, scenario, fits["target"], fits.get("source"))
     result: MixPlan = best_over_rates(build, lambda mix: plan_at(mix, tokens), "target_loss")
     return result
 
@@ -74,7 +74,7 @@ def _at_tokens(given: Mapping[str, Any], fits: Mapping[str, Any], tokens: float)
 def _run_range(given: Mapping[str, Any], fits: Mapping[str, Any]) -> dict[str, float]:
     """Return the range of replay that was run, which limited-data alone would leave."""
     scenario = read_scenario(LimitedData, given, "limited-data")
-    mix = build_mixes(LimitedData, scenario, fits["target"], fits.get("source"))[0]
+    mix = build_mixes(scenario, fits["target"], fits.get("source"))[0]
     return {"min_replay": mix.fitted_low, "max_replay": mix.fitted_high} if mix.reads_replay else {}
 
 
@@ -85,7 +85,7 @@ def _reference(question: Asked, fits: Mapping[str, Any], given: Mapping[str, Any
     for reference in REFERENCES if question.max_forgetting is not None else REFERENCES[:2]:
         try:
             asked = read_scenario(kind, {**given, "reference": reference}, question.kind)
-            mixes = build_mixes(kind, asked, fits["target"], fits["source"])
+            mixes = build_mixes(asked, fits["target"], fits["source"])
         except UsageError as error:
             problem = problem or error
             continue

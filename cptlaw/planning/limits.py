@@ -253,19 +253,14 @@ def _open(limit: Limit) -> Finding:
 
 
 def build_limits(
-    scenario: Any,
-    given: Any,
-    losses: Mapping[str, Any],
-    how: Any,
-    more: Iterable[Limit],
-    make: Callable[..., Limit],
+    given: Any, losses: Mapping[str, Any], how: Any, more: Iterable[Limit], make: Callable[..., Limit]
 ) -> list[Limit]:
     """Return the limits that were given, in the order in which the scenario declares them.
 
     Parameters
     ----------
-    scenario, given
-        The scenario, and its values as `read_scenario` returns them.
+    given
+        What was asked, as `read_scenario` returns it.
     losses
         The losses by role.
     how
@@ -281,7 +276,7 @@ def build_limits(
         If a limit lacks its fit, if `risk` is given without a limit, or with a fit of fewer than three runs.
     """
     limits: list[Limit] = []
-    for name, option in options_of(scenario).items():
+    for name, option in options_of(given.scenario).items():
         value = getattr(given, name)
         if not option.limit or value is None:
             continue

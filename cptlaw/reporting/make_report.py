@@ -112,8 +112,7 @@ def report(
     again |= {name: getattr(page, name) for name in ("test_where", "suggest_budget")}
     kind = "a forecast" if subject.plan is None else "a plan"
     return Report(
-        heading=(page.title if plan is None else None)
-        or f"Continual pre-training: {'a forecast' if subject.plan is None else 'a plan'}",
+        heading=(page.title if plan is None else None) or f"Continual pre-training: {kind}",
         question=(page.title if plan is not None else None) or words.question(subject.plan, subject.here),
         answer=words.answer(subject.plan, forecasts, unit_of(*fits)),
         cost=_cost(subject, page.gpu, page.mfu),

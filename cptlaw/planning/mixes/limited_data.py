@@ -58,7 +58,7 @@ def limited_data(target: Any, source: Any = None, **scenario: Unpack[LimitedData
     given = read_scenario(LimitedData, scenario, "limited-data")
     if given.max_replay >= 1:
         raise UsageError("max_replay (--max-replay): at replay 1 no number of tokens holds a target token. Give less.")
-    build = partial(build_mixes, LimitedData, given, target, source)
+    build = partial(build_mixes, given, target, source)
     plan: LimitedDataPlan = best_over_rates(build, lambda mix: _from(mix, given.target_tokens), "target_loss")
     return plan
 

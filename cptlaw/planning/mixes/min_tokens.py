@@ -113,7 +113,7 @@ def min_tokens(target: Any, source: Any = None, **scenario: Unpack[MinTokens]) -
             "min-tokens needs a limit: max_forgetting (--max-forgetting), max_target_loss (--max-target-loss), "
             "max_source_loss, min_score (--min) or max_drop. Without one, no tokens at all are the fewest."
         )
-    plan: MinTokensPlan = best_over_rates(partial(build_mixes, MinTokens, given, target, source), _plan, "tokens")
+    plan: MinTokensPlan = best_over_rates(partial(build_mixes, given, target, source), _plan, "tokens")
     return plan
 
 

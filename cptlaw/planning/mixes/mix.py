@@ -116,10 +116,8 @@ class FittedMix:
         return result
 
 
-def build_mixes(
-    scenario: Any, given: Any, target: Any, source: Any, known: Mapping[str, float] | None = None
-) -> list[FittedMix]:
-    """Return the mixes that a scenario allows: one, or one for each measured level of `CHOSEN` that is not given.
+def build_mixes(given: Any, target: Any, source: Any, known: Mapping[str, float] | None = None) -> list[FittedMix]:
+    """Return the mixes that a question allows: one, or one for each measured level of `CHOSEN` that is not given.
 
     What is `known` of the runs is taken as given.
 
@@ -139,7 +137,7 @@ def build_mixes(
     for name in CHOSEN:
         levels: Any = [] if name in known else levels_to_choose(fits.values(), name, known.get("n_params"))
         settings = [each | {name: float(level)} for each in settings for level in levels] or settings
-    return [_build(scenario, given, fits, each) for each in settings]
+    return [_build(given, fits, each) for each in settings]
 
 
 def pretraining_rate(fits: Iterable[Any], n_params: float | None) -> dict[str, float]:
@@ -155,7 +153,7 @@ def pretraining_rate(fits: Iterable[Any], n_params: float | None) -> dict[str, f
     return {}
 
 
-def _build(scenario: Any, given: Any, fits: dict[str, Any], known: dict[str, float]) -> FittedMix:
+def _build(given: Any, fits: dict[str, Any], known: dict[str, float]) -> FittedMix:
     losses = {role: Loss.build(fit, role, known) for role, fit in fits.items()}  # type: ignore[arg-type]
     check_pair(losses.values())
     source = losses.get("source")
@@ -184,7 +182,7 @@ def _build(scenario: Any, given: Any, fits: dict[str, Any], known: dict[str, flo
         )
     scores = score_losses(given.scores, known)
     in_points = score_limits(given, scores, given.risk)
-    limits = build_limits(scenario, given, losses, how, in_points, limit_on)
+    limits = build_limits(given, losses, how, in_points, limit_on)
     return FittedMix(
         losses["target"], losses.get("source"), how, low, high, *fitted, given, tuple(limits), tuple(findings), scores
     )

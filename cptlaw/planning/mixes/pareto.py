@@ -158,7 +158,7 @@ def pareto(target: Any, source: Any, **scenario: Unpack[Pareto]) -> ParetoPlan:
     given = read_scenario(Pareto, scenario, "pareto")
     if source is None:
         raise UsageError("pareto weighs the target loss against the source loss: give source= (--source), a fit.")
-    fronts = [_front(mix) for mix in build_mixes(Pareto, given, target, source)]
+    fronts = [_front(mix) for mix in build_mixes(given, target, source)]
     # Of several measured levels the one whose front reaches the lowest target loss.
     return min(fronts, key=lambda front: min((point.target_loss for point in front.points), default=np.inf))
 

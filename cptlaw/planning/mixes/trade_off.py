@@ -60,7 +60,7 @@ def trade_off(target: Any, source: Any, **scenario: Unpack[TradeOff]) -> TradeOf
             "trade-off needs a limit: max_forgetting (--max-forgetting), a highest loss, min_score (--min) or "
             "max_drop (--max-drop)."
         )
-    build = partial(build_mixes, TradeOff, given, target, source)
+    build = partial(build_mixes, given, target, source)
     plan: TradeOffPlan = best_over_rates(build, lambda mix: plan_at(mix, given.tokens), "target_loss")
     return plan
 

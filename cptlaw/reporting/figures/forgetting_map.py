@@ -61,7 +61,7 @@ def forgetting_map(
     given = read_scenario(MinTokens, {**scenario, "interval": None}, "forgetting-map")
     # Where the runs vary the peak rate there is a mix for each; the map shows the one that the plan chose.
     chosen = {name: value for name in CHOSEN if (value := getattr(plan, name, None)) is not None}
-    mix = build_mixes(MinTokens, given, target, source, chosen)[0]
+    mix = build_mixes(given, target, source, chosen)[0]
     if mix.source is None or mix.forgetting is None:
         raise UsageError(
             "a map of forgetting needs a source fit and the base model's source loss: give base_source_loss= or "
