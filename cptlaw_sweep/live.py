@@ -83,11 +83,10 @@ class Live:
 
     def _flush(self, *, at_last: bool = False) -> None:
         """Append to files of a folder; elsewhere files are written anew, now and then."""
-        is_folder = "://" not in self._store.url
-        if not (is_folder or at_last or time.monotonic() - self._put >= PUT_SECONDS):
+        if not (self._store.is_local or at_last or time.monotonic() - self._put >= PUT_SECONDS):
             return
         for key, name in self._names.items():
-            if is_folder and self._begun:
+            if self._store.is_local and self._begun:
                 with open(self._store.path(name), "a", encoding="utf-8") as file:
                     file.writelines(self._fresh[key])
             else:

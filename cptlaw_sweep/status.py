@@ -126,7 +126,7 @@ def _under_way(job: Job, store: Store) -> dict[str, Any]:
 
 def _age(store: Store, name: str) -> float | None:
     """Return the seconds since a file was written, where the store tells."""
-    if "://" in store.url:
+    if not store.is_local:
         return 0.0 if store.exists(name) else None
     path = Path(store.path(name))
     return time.time() - path.stat().st_mtime if path.exists() else None

@@ -38,10 +38,16 @@ class Store:
     ----------
     url
         A folder, or a URL that fsspec knows. Nothing is created before something is written.
+
+    Attributes
+    ----------
+    is_local
+        Whether it is a folder of this machine, or of a disk that it shares.
     """
 
     def __init__(self, url: str | os.PathLike[str]):
         from fsspec.core import url_to_fs
+        from fsspec.implementations.local import LocalFileSystem
 
         self.url = os.fspath(url)
         try:
@@ -50,9 +56,8 @@ class Store:
             raise UsageError(f"the store {self.url!r} cannot be opened ({error}).") from None
         # fsspec makes local paths absolute, so that a worker may stand anywhere.
         self._root: str = root.rstrip("/")
-        protocols = (self._fs.protocol,) if isinstance(self._fs.protocol, str) else self._fs.protocol
-        self._is_local = "file" in protocols
-        if self._is_local:  # workers may stand in another folder
+        self.is_local = isinstance(self._fs, LocalFileSystem)
+        if self.is_local:  # workers may stand in another folder
             self.url = self._root
 
     def __repr__(self) -> str:
@@ -66,7 +71,7 @@ class Store:
         DataError
             If it is a file, or a folder with such files.
         """
-        if self._is_local:
+        if self.is_local:
             make_folder(self._root)
         if self.exists("manifest.json"):
             with contextlib.suppress(ValueError, RecursionError):  # the user's own, or damaged
@@ -106,7 +111,7 @@ class Store:
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file, so that readers see the old one or the new one and never half of it."""
-        if not self._is_local:  # one put to an object store is atomic
+        if not self.is_local:  # one put to an object store is atomic
             self._fs.pipe_file(self.path(name), content)
             return
         with self._replacing(name) as half:
@@ -156,7 +161,7 @@ class Store:
 
     def put_file(self, local: Path, name: str) -> None:
         """Move a local file into the store, whole or not at all, without holding it in memory."""
-        if not self._is_local:
+        if not self.is_local:
             self._fs.put_file(str(local), self.path(name))
             local.unlink()
             return
@@ -167,7 +172,7 @@ class Store:
 
     def put_folder(self, local: Path, name: str) -> None:
         """Move a local folder into the store. It is whole once this returns; until then nothing may point at it."""
-        if self._is_local:
+        if self.is_local:
             target = Path(self.path(name))
             target.parent.mkdir(parents=True, exist_ok=True)
             for path in local.rglob("*"):
@@ -184,7 +189,7 @@ class Store:
 
     def get_folder(self, name: str, cache: Path) -> Path:
         """Return a local folder with the content of a folder of the store: itself, or a copy under `cache`."""
-        if self._is_local:
+        if self.is_local:
             return Path(self.path(name))
         local = cache / name.replace("/", "-")
         if not local.exists():
@@ -200,7 +205,7 @@ class Store:
         """Return a new empty local folder, on the disk of the store where that is local."""
         import tempfile
 
-        if not self._is_local:
+        if not self.is_local:
             return Path(tempfile.mkdtemp(prefix="cptlaw-"))
         folder = Path(self.path("scratch"))
         folder.mkdir(parents=True, exist_ok=True)
@@ -210,7 +215,7 @@ class Store:
         """Remove what stopped processes left half written, if it is older than some seconds."""
         import time
 
-        if self._is_local:
+        if self.is_local:
             for folder in Path(self.path("scratch")).glob("*"):
                 with contextlib.suppress(OSError):
                     # A young folder may be that of a worker that is still writing.

@@ -370,8 +370,8 @@ def run_of_job(job: Job, sweep: Sweep) -> Run:
     definition, mix = job.definition, job.definition["mix"]
     (phase,) = definition["phases"]
     steps, warmup = int(definition["steps"][1]), int(phase.get("warmup", 0))
-    processes = int(job.run.get("processes") or 1)
-    own = int(definition["batch"]) // (processes * int(job.run.get("nodes") or 1))
+    processes, nodes = (int(job.run.get(name, 1)) for name in ("processes", "nodes"))
+    own = int(definition["batch"]) // (processes * nodes)
     micro = int(definition["micro_batch"]) or own
     corpora = [
         Corpus(sweep.texts[key]["name"], float(share), sweep.texts[key]["source"])

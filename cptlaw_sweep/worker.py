@@ -28,10 +28,9 @@ def run_job(job_dict: Mapping[str, Any], store_url: str) -> None:
     # The state of a stage is removed once its children are done, and trained again where the recipe grew a branch.
     if store.finished(job.id) and (not job.definition.get("keep") or store.exists(f"models/{job.id}")):
         return
-    processes = int(job.run.get("processes") or max(1, int(job.gpus)))
-    is_shared = job.kind != "evaluate" and processes * int(job.run.get("nodes") or 1) > 1
+    processes, nodes = (int(job.run.get(name, 1)) for name in ("processes", "nodes"))
     # The launcher sets WORLD_SIZE: a process of it must train, not launch again.
-    if is_shared and "WORLD_SIZE" not in os.environ:
+    if processes * nodes > 1 and "WORLD_SIZE" not in os.environ:
         run_in_processes(job, store, processes)
         return
     first = os.environ.get("RANK", "0") == "0"
@@ -110,7 +109,7 @@ def run_in_processes(job: Job, store: Store, processes: int) -> None:
     processes
         How many on each node.
     """
-    nodes = int(job.run.get("nodes") or 1)
+    nodes = int(job.run.get("nodes", 1))
     where = ["--standalone"] if nodes == 1 else _meeting_place(job, nodes)
     # Handed over through the store, since the processes may start on other nodes.
     store.write_json(f"jobs/{job.id}.json", job.to_dict())

@@ -121,7 +121,7 @@ class SlurmEngine:
         by_kind: dict[tuple[float, int, int], list[Job]] = defaultdict(list)
         for job in jobs:
             # An array asks for the same of all its jobs; thousands of single ones would be refused by many schedulers.
-            by_kind[job.gpus, job.memory, int(job.run.get("nodes") or 1)].append(job)
+            by_kind[job.gpus, job.memory, int(job.run.get("nodes", 1))].append(job)
         submitted: list[tuple[Job, Any]] = []
         for (gpus, memory, nodes), alike in by_kind.items():
             executor = self._executor(submitit, store, name, gpus, memory, nodes)
@@ -134,7 +134,7 @@ class SlurmEngine:
         return submitted
 
     def _executor(self, submitit: Any, store: Store, name: str, gpus: float, memory: int, nodes: int) -> Any:
-        folder = self.folder or (f"{store.url}/slurm" if "://" not in store.url else None)
+        folder = self.folder or (f"{store.url}/slurm" if store.is_local else None)
         if folder is None:
             raise UsageError(
                 f"the store {store.url} is no folder, and Slurm needs one that all nodes reach for the logs of jobs. "

@@ -92,17 +92,16 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
         target: str = "target",
         margin: float = MARGIN,
     ):
-        limits = {"target": max_target_loss, "source": max_source_loss}
-        self._limits = {name: limit for name, limit in limits.items() if limit is not None}
-        self._max_forgetting, self._stop, self._looks, self._margin = max_forgetting, stop, looks, margin
-        if stop and not self._limits and max_forgetting is None:
+        given = {"target": max_target_loss, "source": max_source_loss}
+        limits = {name: limit for name, limit in given.items() if limit is not None}
+        self._stop, self._looks = stop, looks
+        if stop and not limits and max_forgetting is None:
             raise UsageError("stop=True needs a limit: max_target_loss, max_source_loss or max_forgetting.")
-        StopRule(schedule_of_rates([1e-3, 1e-3]), self._limits, max_forgetting)  # a slip shows here, not hours later
+        # Made before the schedule is known: a slip shows here, not hours later, and the base model may be measured.
+        self._rule = StopRule(schedule_of_rates([1e-3, 1e-3]), limits, max_forgetting, margin)
         self._roles = {"eval_loss": "target", f"eval_{source}_loss": "source", f"eval_{target}_loss": "target"}
         self.advice: Advice | None = None
-        self._rule: StopRule | None = None
         self._trainer: Any = None
-        self._early: list[tuple[str, int, float]] = []
         self._spent, self._started, self._fresh = 0.0, time.monotonic(), set[str]()
         self._at: set[int] = set()
         self._rates: dict[int, float] = {}  # as the optimiser had them, where the plan is not known
@@ -131,13 +130,11 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
             rates = drawn(self._rates, state.max_steps)
             name = type(getattr(given.get("lr_scheduler"), "scheduler", given.get("lr_scheduler"))).__name__
             self._warn(f"the plan of {name} is not known ahead: forecasts hold the last rate, and no run is stopped.")
-        schedule = schedule_of_rates(rates, self._warmup)
-        self._rule = StopRule(schedule, self._limits, self._max_forgetting, margin=self._margin)
+        self._rule = self._rule.of_training(schedule_of_rates(rates, self._warmup))
         self._at = set(look_steps(state.max_steps, self._looks))
         self._started = time.monotonic()
-        for row in self._early:
-            self._rule.measured(*row)
-        if self._max_forgetting is not None and not self._early and state.global_step == 0 and not args.eval_on_start:
+        is_measured = "source" in self._rule.evals or state.global_step > 0 or args.eval_on_start
+        if self._rule.max_forgetting is not None and not is_measured:
             self._warn("max_forgetting needs the base model's loss: set eval_on_start=True.")
 
     @harmless
@@ -159,11 +156,8 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
             if name is None:
                 continue
             self._fresh.add(name)
-            if self._rule is None:
-                self._early.append((name, state.global_step, float(loss)))
-            else:
-                self._rule.measured(name, state.global_step, float(loss))
-        if self._rule is None or not (self._fresh and state.global_step):
+            self._rule.measured(name, state.global_step, float(loss))
+        if not (self._at and self._fresh and state.global_step):
             return control
         # One validation set of two comes before the other.
         if self._fresh >= self._rule.evals and self._is_due(state):

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -199,6 +199,10 @@ class StopRule:
         if math.isfinite(loss) and loss > 0:
             self._rows.append({"run": "run", "eval": on, "step": int(step), "loss": float(loss)})
 
+    def of_training(self, schedule: Schedule) -> StopRule:
+        """Return the rule of a training that begins now, with what was measured of its base model."""
+        return replace(self, schedule=schedule, _rows=[row for row in self._rows if row["step"] == 0])
+
     @property
     def evals(self) -> set[str]:
         """The evals that were measured."""
@@ -208,9 +212,9 @@ class StopRule:
         """Return eval -> limit, that of forgetting included once the base model was measured."""
         limits = dict(self.limits)
         # The reference is the model that training starts from, measured by the same trainer on the same set.
-        base = next((row["loss"] for row in self._rows if row["eval"] == "source" and row["step"] == 0), None)
-        if self.max_forgetting is not None and base is not None:
-            most = base * (1 + self.max_forgetting)
+        bases = [row["loss"] for row in self._rows if row["eval"] == "source" and row["step"] == 0]
+        if self.max_forgetting is not None and bases:
+            most = bases[-1] * (1 + self.max_forgetting)
             limits["source"] = min(limits.get("source", math.inf), most)
         return limits
 
