@@ -39,7 +39,7 @@ class PlainTable(Reader):
         for path in files:
             rows, notes = json_lines(path) if "json" in path.name.lower() else (list(_csv_rows(path)), ())
             by_run: dict[str, list[dict[str, Any]]] = defaultdict(list)
-            for _, row in rows:
+            for row in rows:
                 named = next((str(row[name]) for name in RUN_COLUMNS if row.get(name) not in (None, "")), None)
                 by_run[named or file_run_name(path, source)].append(row)
             for run, of_run in by_run.items():
@@ -48,8 +48,8 @@ class PlainTable(Reader):
         return histories
 
 
-def json_lines(path: Path) -> tuple[list[tuple[int, dict[str, Any]]], tuple[str, ...]]:
-    """Return line number and object of each line, and a note if the last line was cut off, as by a killed trainer.
+def json_lines(path: Path) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    """Return the object of each line, and a note if the last line was cut off, as by a killed trainer.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def json_lines(path: Path) -> tuple[list[tuple[int, dict[str, Any]]], tuple[str,
     """
     content = read_utf8(path).decode("utf-8")
     lines = [(number, line) for number, line in enumerate(content.split("\n"), 1) if line.strip()]
-    rows: list[tuple[int, dict[str, Any]]] = []
+    rows: list[dict[str, Any]] = []
     for number, line in lines:
         try:
             value = plain_json(line)
@@ -68,11 +68,11 @@ def json_lines(path: Path) -> tuple[list[tuple[int, dict[str, Any]]], tuple[str,
             raise DataError(f"{path}, row {number}: not JSON ({error}). Expected one object per line.") from None
         if not isinstance(value, dict):
             raise DataError(f"{path}, row {number}: found {shown(line)}. Expected one object per line.")
-        rows.append((number, value))
+        rows.append(value)
     return rows, ()
 
 
-def _csv_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def _csv_rows(path: Path) -> Iterator[dict[str, Any]]:
     reader = csv_rows(path)
     for row in reader:
         if None in row:
@@ -80,7 +80,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 f"{path}, row {reader.line_num}: more fields than the header has ({len(reader.fieldnames or ())}). "
                 f"Put text that holds a delimiter in double quotes."
             )
-        yield reader.line_num, {str(name).strip(): text for name, text in row.items() if text not in (None, "")}
+        yield {str(name).strip(): text for name, text in row.items() if text not in (None, "")}
 
 
 def _record(row: dict[str, Any]) -> Record:

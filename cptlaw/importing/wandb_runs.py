@@ -36,7 +36,7 @@ class WandbHistory(Reader):
         for path in files:
             folder = path.parent.parent if path.parent.name == "files" else path.parent
             rows, notes = json_lines(path)
-            records = tuple(_record(entry) for _, entry in rows)
+            records = tuple(_record(entry) for entry in rows)
             histories.append(History(run_name(folder, source), path, records, _config(path.parent), notes=notes))
         return histories
 

@@ -55,13 +55,12 @@ def add_mix(
     known = shares.notna().any(axis=1)
     sums = shares.sum(axis=1)
     filled = shares.where(~known, shares.fillna(0.0), axis=0)
-    check_sums(shares.where(~known, shares.fillna(0.0), axis=0), problems)
+    check_sums(filled, problems)
     data.update({name: np.asarray(filled[name] / sums.where(known & (sums > 0), 1.0), dtype=float) for name in shares})
-    for name in shares:
-        pool = POOL + str(corpus_of(str(name)))
-        if pool in frame.columns:
-            meaning = f"unique tokens of the corpus {corpus_of(str(name))}"
-            data[pool] = checked_numbers(frame[pool], Column(pool, meaning, positive=True, raw_count=True), problems)
+    for corpus in (str(corpus_of(str(name))) for name in shares):
+        if (pool := POOL + corpus) in frame.columns:
+            column = Column(pool, f"unique tokens of the corpus {corpus}", positive=True, raw_count=True)
+            data[pool] = checked_numbers(frame[pool], column, problems)
     notes = []
     if "replay" not in data and set(shares) == {MIX + "source", MIX + "target"}:
         data["replay"] = data[MIX + "source"]

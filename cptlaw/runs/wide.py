@@ -66,13 +66,12 @@ def stacked(raw: RawTable, losses: Mapping[str, str] | None, scores: Mapping[str
     # A missing loss is an eval that was not measured at that row, so it is no error here as it is in a long table.
     expected = replace(COLUMNS["loss"], required=False)
     problems = Problems(raw.label)
-    parts, notes, metrics = [], [], dict[str, str]()
+    parts, notes = [], []
     for name, place in losses.items():
         values = checked_numbers(raw.frame[place], expected, problems)
         values, what, unit = nats_of(place, values)
         metric = NATS_PER_BYTE if unit == UNITS[NATS_PER_BYTE] else LOSS
         notes += [f"eval {name!r}: {place!r} is {what}, converted to {unit}"] if what else []
-        metrics[name] = metric
         parts.append(rest.assign(eval=name, loss=values, metric=metric)[~np.isnan(values)])
     for name, place in scores.items():
         # Text stays as it is: whether scores are in percent is decided over the whole column, later.
@@ -82,7 +81,7 @@ def stacked(raw: RawTable, losses: Mapping[str, str] | None, scores: Mapping[str
     problems.raise_if_any()
     # A stable sort keeps the evals of a row together, in the order in which they were named.
     frame = pd.concat(parts).sort_index(kind="stable")
-    if not scores and set(metrics.values()) == {LOSS}:
+    if not scores and (frame["metric"] == LOSS).all():
         frame = frame.drop(columns="metric")
     if frame.empty:
         named = ", ".join(map(repr, [*losses.values(), *scores.values()]))
