@@ -197,15 +197,13 @@ def replacing(
         raise _cannot(shown, error) from None
 
 
-def write_text(
-    path: str | Path, text: str, kind: Kind, *, inputs: Iterable[str | Path] = (), force: bool = False
-) -> Path:
+def write_text(path: str | Path, text: str, kind: Kind, *, force: bool = False) -> Path:
     """Write a text file in UTF-8, see `replacing`, and return its path."""
     try:
         content = text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise DataError(f"{path}: cannot be written: {error.object[error.start]!a} is no character.") from None
-    with replacing(path, kind, inputs=inputs, force=force) as part:
+    with replacing(path, kind, force=force) as part:
         part.write_bytes(content)
     return Path(path)
 

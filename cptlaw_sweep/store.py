@@ -27,6 +27,7 @@ from typing import Any
 from cptlaw.errors import DataError, UsageError
 from cptlaw.writing import make_folder
 
+ABANDONED_SECONDS = 3600.0  # a younger folder may be that of a worker that is still writing
 # What a sweep writes under names that a folder of the user's may have too.
 TABLES = ("runs.csv", "jobs.csv", "jobs.jsonl", "schedules.json", "manifest.json")
 
@@ -211,15 +212,14 @@ class Store:
         folder.mkdir(parents=True, exist_ok=True)
         return Path(tempfile.mkdtemp(dir=folder))
 
-    def clear_scratch(self, older_than: float = 3600.0) -> None:
-        """Remove what stopped processes left half written, if it is older than some seconds."""
+    def clear_scratch(self) -> None:
+        """Remove what stopped processes left half written, if it is older than an hour."""
         import time
 
         if self.is_local:
             for folder in Path(self.path("scratch")).glob("*"):
                 with contextlib.suppress(OSError):
-                    # A young folder may be that of a worker that is still writing.
-                    if time.time() - folder.stat().st_mtime > older_than:
+                    if time.time() - folder.stat().st_mtime > ABANDONED_SECONDS:
                         shutil.rmtree(folder)
 
     # Jobs
