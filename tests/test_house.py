@@ -38,7 +38,7 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 # Code lines per room, without docstrings, comments, blanks and imports. A ceiling goes down with its room; to raise one
 # is a decision, whose reason stands in the commit.
 CEILINGS = {
-    "words, files, results": 1215,
+    "words, files, results": 1213,
     "answering": 1879,
     "cli": 872,
     "examples": 32,
@@ -48,12 +48,12 @@ CEILINGS = {
     "laws": 3538,
     "planning": 4540,
     "reporting": 1899,
-    "runs": 2329,
+    "runs": 2327,
     "schedules": 492,
     "cptlaw_app": 347,
-    "cptlaw_sweep": 4711,
+    "cptlaw_sweep": 4704,
 }
-IN_ALL = 31_769  # of which 26,711 in the core, where 17,500 are aimed at
+IN_ALL = 31_758  # of which 26,707 in the core, where 17,500 are aimed at
 POSITIONAL = 6  # parameters that may be given by place; options are named
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
 IMPORT_BY_NAME = {
