@@ -244,11 +244,10 @@ def make_engine(name: str, workers: int | None = None, options: Mapping[str, str
     module, _, kind = ENGINES[name].partition(":")
     made = getattr(importlib.import_module(module), kind)
     known = [option for option in inspect.signature(made).parameters if option != "workers"]
-    given: dict[str, Any] = {"workers": workers} if workers else {}
-    for option, value in (options or {}).items():
+    given: dict[str, Any] = dict(options or {})
+    for option in given:
         if option not in known:
             known = known or ["none"]
             raise UsageError(f"--engine-option {option}: the {name} engine takes no such option.{among(option, known)}")
-        given[option] = value
-    engine: Engine = made(**given)
+    engine: Engine = made(**given, **({"workers": workers} if workers else {}))
     return engine

@@ -9,6 +9,7 @@ from typing import TypedDict, Unpack
 
 from cptlaw.errors import UsageError, among
 from cptlaw.runs.schema import COLUMNS, canonical_name
+from cptlaw.runs.tracker_names import VALIDATION
 from cptlaw.units import parse_quantity
 
 LOSS = "loss"
@@ -128,7 +129,7 @@ def read_wanted(**options: Unpack[HowToRead]) -> Wanted:
 
 
 # What validation losses are called by the trainers that are read; what is left of a name is the eval.
-_EVAL_WORDS = ("eval", "evaluation", "val", "valid", "validation", "dev", "test", "heldout")
+_EVAL_WORDS = VALIDATION | {"dev", "test", "heldout"}
 _LOSS_WORDS = ("loss", "nll", "lm", "ce", "cross", "entropy", "set", "data", "metrics", "value", "avg", "mean")
 # A name with one of these is another quantity, however much of a loss it has in it.
 _NOT_A_LOSS = ("train", "ppl", "perplexity", "best", "min", "max", "samples", "aux", "balancing", "std", "bpb", "bits")
@@ -162,7 +163,7 @@ def is_eval_loss(metric: str) -> bool:
     [True, False, False, False, False]
     """
     words = {word.lower() for word in _WORD.findall(metric.replace("_", " "))}
-    return bool(words & {"loss", "nll"}) and bool(words & set(_EVAL_WORDS)) and not words & set(_NOT_A_LOSS)
+    return bool(words & {"loss", "nll"}) and bool(words & _EVAL_WORDS) and not words & set(_NOT_A_LOSS)
 
 
 def _column(name: str, option: str) -> str:

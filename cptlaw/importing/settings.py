@@ -10,11 +10,11 @@ from pathlib import Path
 
 from cptlaw.importing.history import numbers_of
 from cptlaw.reading import flatten, read_json, read_yaml
+from cptlaw.runs.derive import LENGTHS
 
 NAMES = ("config.json", "args.json", "training_args.json", "config.yaml", "config.yml", "hparams.yaml")
 # The words of the trainers that are in use, by their last part: torchtitan nests settings under training., NeMo under
 # data.
-LENGTHS = ("seq_length", "max_seq_length", "sequence_length", "seq_len", "block_size", "cutoff_len", "context_length")
 WHOLE_BATCH = ("global_batch_size", "total_batch_size")
 ONE_DEVICE = ("per_device_train_batch_size", "micro_batch_size")
 ACCUMULATION = ("gradient_accumulation_steps",)

@@ -13,7 +13,7 @@ from cptlaw.runs.schema import normal_name
 
 # Names under which trainers log the two factors of a batch's tokens; neither is a column of a runs table by itself.
 BATCH_SIZES = ("batch_size", "global_batch_size", "train_batch_size", "total_batch_size")
-LENGTHS = ("seq_length", "sequence_length", "seq_len", "max_seq_length", "context_length", "block_size")
+LENGTHS = ("seq_length", "max_seq_length", "sequence_length", "seq_len", "block_size", "cutoff_len", "context_length")
 
 
 def derived(data: MutableMapping[Hashable, object], frame: pd.DataFrame) -> tuple[str, ...]:
