@@ -36,7 +36,7 @@ def test_a_run_in_other_units_is_found_among_many():
     assert len(told) == 1
     assert "'r100'" in told[0]
     frame.loc[200, "tokens"] *= 1e3  # two of them hide each other, as they ever did
-    assert mix_ups._units(frame, *run_codes(frame)) == []
+    assert list(mix_ups._units(frame, *run_codes(frame))) == []
 
 
 def test_blocks_are_those_of_each_run_by_itself():

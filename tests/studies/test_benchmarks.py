@@ -61,9 +61,10 @@ def test_forecasts_inside_the_cpt_tables() -> None:
     shown = [[float(value) for value in line[2].split(" / ")] for line in by_kind]
     assert all(0 < error < 5 for line in shown[:2] for error in line)
     assert all(0 <= share <= 100 for line in shown[2:] for share in line)
-    of_all = base.splitlines()[-1].strip("| ").split(" | ")
-    assert of_all[:2] == ["all", "4"]
-    assert all(np.isfinite(float(value)) for value in of_all[2:])
+    every = [line.strip("| ").split(" | ") for line in base.splitlines()[2:]]
+    of_all = [line for line in every if line[1] == "all"]
+    assert [line[:3] for line in of_all] == [["source", "all", "4"], ["target", "all", "4"]]
+    assert all(np.isfinite(float(value)) for line in of_all for value in line[3:])
 
 
 def test_forecasts_inside_look_at_nothing_that_judges() -> None:
