@@ -42,18 +42,18 @@ CEILINGS = {
     "answering": 1879,
     "cli": 872,
     "examples": 32,
-    "fitting": 4985,
+    "fitting": 4988,
     "forecasting": 3658,
     "importing": 1271,
     "laws": 3538,
-    "planning": 4540,
+    "planning": 4542,
     "reporting": 1899,
     "runs": 2327,
     "schedules": 492,
     "cptlaw_app": 347,
     "cptlaw_sweep": 4703,
 }
-IN_ALL = 31_756  # of which 26,706 in the core, where 17,500 are aimed at
+IN_ALL = 31_761  # of which 26,711 in the core, where 17,500 are aimed at
 POSITIONAL = 6  # parameters that may be given by place; options are named
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
 IMPORT_BY_NAME = {

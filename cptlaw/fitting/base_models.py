@@ -4,10 +4,10 @@ A law errs in a base model's own loss, and its error changes slowly with size an
 ones is carried to others, in full at a measured one and the less the farther from all, without a step anywhere.
 
 Base models err as one: where the source loss of a base model lies above what a law says of it, so do the losses of the
-runs that start from it, the source loss by about two fifths as much and the target loss by a third. What counts is by
-how much more it lies above than those of the fitted base models do, for a law may err at the jump from base model to
-CPT and yet be right of the runs. ``python -m studies cpt_forecasts`` says what that is worth. What is missed of the
-target loss of a base model, which has hardly read the target corpus, says nothing of its runs.
+runs that start from it, the source loss by about two fifths as much and the target loss by three tenths. What counts
+is by how much more it lies above than those of the fitted base models do, for a law may err at the jump from base
+model to CPT and yet be right of the runs. ``python -m studies cpt_forecasts`` says what that is worth. What is missed
+of the target loss of a base model, which has hardly read the target corpus, says nothing of its runs.
 """
 
 from __future__ import annotations

@@ -99,8 +99,7 @@ def fit_auto(
             fitted = fit_rows(training, options, base=base, provenance=provenance)
             fits.append((candidate, fitted, at.to_numpy(dtype=int)))
             if sourced.fit is not None:
-                # Base models are known however the rows are chosen.
-                sources[fitted.law.spec] = replace(sourced.fit, base=table.base_losses(sourced.fit.on))
+                sources[fitted.law.spec] = sourced.fit
         except (CptlawError, np.linalg.LinAlgError) as error:
             skipped[candidate.law.spec] = str(error)
     if not fits:
@@ -166,6 +165,9 @@ def _averaged(
     members = tuple(Member(fits[i][1], float(weight[i]), float(mean[i])) for i in order)
     inputs = (*INPUTS, "step") if any(fit.law.needs_schedules for _, fit, _ in fits) else INPUTS
     kept_columns = ["run", *(one for one in inputs if one in adapted.columns), *mix_columns(adapted.columns), "loss"]
+    source = sources.get(members[0].fit.law.spec)
+    if source is not None:  # base models are known however the rows are chosen
+        source = replace(source, base=table.base_losses(source.on))
     result = Average(
         on=name,
         role=table.role(name),
@@ -177,7 +179,7 @@ def _averaged(
         findings=by_severity([*rows.findings, *of_design(rows, adapted, folds), *_odd(members), *_unread(members)]),
         provenance=provenance,
         skipped=skipped,
-        source=sources.get(members[0].fit.law.spec),
+        source=source,
     )
     # What is left out for the forecasts of others still says what its own runs come to.
     brief = rows.of_brief

@@ -159,8 +159,11 @@ def _build(given: Any, fits: dict[str, Any], known: dict[str, float]) -> FittedM
     source = losses.get("source")
     how, findings = _forgetting(given, source)
     if source is not None and given.base_source_loss is not None:
-        # A loss that no run measured tells the forecast what the fit's own base models would.
-        losses = {role: replace(one, known={**one.known, LOSS: given.base_source_loss}) for role, one in losses.items()}
+        # A loss that no run measured tells the forecast what the fit's own base models would; a law of the target loss
+        # that reads a base model's loss means that of its own eval.
+        for role, one in losses.items():
+            if role == "source" or not one.reads(LOSS):
+                losses[role] = replace(one, known={**one.known, LOSS: given.base_source_loss})
         source = losses["source"]
     most = getattr(given, "max_forgetting", None)
     if most is not None and given.forgetting == "relative" and most >= 1:
