@@ -35,5 +35,5 @@ def auto_from(document: Mapping[str, Any], label: str) -> Average:
         **rollouts_of(document, len(members)),
         skipped=document.get("skipped", {}),
         brief=tuple(BriefBase(**one) for one in document.get("brief", ())),
-        source=fit_from(document["source"], label) if document.get("source") else None,
+        sources=tuple(fit_from(one, label) for one in document.get("sources", ())),
     )

@@ -58,9 +58,9 @@ class Average(Fit):
         Laws that could not be fitted, with the reason.
     brief
         Base models whose runs are left out.
-    source
-        Of a target loss, the fit to the source loss of the same runs: what it misses of base models, their runs'
-        target losses are missed by in part.
+    sources
+        Of a target loss, the fits to the source loss of the same runs: what their mean misses of base models, their
+        runs' target losses are missed by in part.
     """
 
     on: str
@@ -74,7 +74,7 @@ class Average(Fit):
     provenance: Mapping[str, Any]
     skipped: Mapping[str, str] = field(default_factory=dict)
     brief: tuple[BriefBase, ...] = ()
-    source: LawFit | None = None
+    sources: tuple[LawFit, ...] = ()
     _cache: dict[Any, Any] = field(default_factory=dict)
 
     @property
@@ -141,9 +141,13 @@ class Average(Fit):
     @kept
     def bases(self) -> BaseErrors:
         """Return what the measured source losses of base models say of the runs that start from them."""
-        if self.source is None:
+        if not self.sources:
             return BaseErrors(self, self._without_bases)
-        return BaseErrors(self.source, self.source.predict, OF_TARGET)
+        return BaseErrors(self.sources[0], self._source_loss, OF_TARGET)
+
+    def _source_loss(self, rows: pd.DataFrame) -> Array:
+        """Return the forecast source loss of each row, (n,): the mean of the fits to it."""
+        return np.asarray(np.exp(np.mean([np.log(one.predict(rows)) for one in self.sources], axis=0)), dtype=float)
 
     def _without_bases(self, rows: pd.DataFrame) -> Array:
         """Return the forecasts without what the measured losses of base models add to them."""
@@ -233,7 +237,7 @@ class Average(Fit):
         for known, fit in zip(document["members"], self.fits, strict=True):
             known["fit"] = fit.document()
         document["brief"] = [asdict(one) for one in self.brief]
-        document["source"] = None if self.source is None else self.source.document()
+        document["sources"] = [source.document() for source in self.sources]
         return document | self.of_rollouts
 
 

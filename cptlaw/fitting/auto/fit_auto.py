@@ -165,9 +165,7 @@ def _averaged(
     members = tuple(Member(fits[i][1], float(weight[i]), float(mean[i])) for i in order)
     inputs = (*INPUTS, "step") if any(fit.law.needs_schedules for _, fit, _ in fits) else INPUTS
     kept_columns = ["run", *(one for one in inputs if one in adapted.columns), *mix_columns(adapted.columns), "loss"]
-    source = sources.get(members[0].fit.law.spec)
-    if source is not None:  # base models are known however the rows are chosen
-        source = replace(source, base=table.base_losses(source.on))
+    of_source = [sources[member.fit.law.spec] for member in members if member.fit.law.spec in sources]
     result = Average(
         on=name,
         role=table.role(name),
@@ -179,7 +177,8 @@ def _averaged(
         findings=by_severity([*rows.findings, *of_design(rows, adapted, folds), *_odd(members), *_unread(members)]),
         provenance=provenance,
         skipped=skipped,
-        source=source,
+        # Base models are known however the rows are chosen.
+        sources=tuple(replace(fit, base=table.base_losses(fit.on)) for fit in of_source),
     )
     # What is left out for the forecasts of others still says what its own runs come to.
     brief = rows.of_brief
