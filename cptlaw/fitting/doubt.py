@@ -20,7 +20,7 @@ from cptlaw.fitting.solving.huber import FLOOR_ROWS
 from cptlaw.fitting.solving.identifiability import jacobian
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
 from cptlaw.fitting.solving.student import t_quantile
-from cptlaw.fitting.uncertainty.discrepancy import Scale, discrepancy, usual_rate
+from cptlaw.fitting.uncertainty.discrepancy import Scale, discrepancy, unvaried, usual_rate
 from cptlaw.laws.calculus import Array
 
 # What an average errs by beyond its data, beside one law of which the rates were learned: chosen so that nine of ten
@@ -129,5 +129,6 @@ def expected_in_rollouts(members: Sequence[Member], reach: Array, names: tuple[s
 
 def beyond_the_data(fit: LawOnRows, frame: pd.DataFrame, coverage: float) -> Array:
     """Return the half-width in log loss that the law's form calls for at each row, (n,); zero inside the data."""
-    values: Array = OF_AN_AVERAGE * discrepancy(fit, frame, [coverage])[0]
+    of_form = OF_AN_AVERAGE * discrepancy(fit, frame, [coverage])[0]
+    values: Array = np.hypot(of_form, unvaried(fit, frame, coverage))
     return values

@@ -112,8 +112,22 @@ def all_priors(chosen: Law, role: Role, frame: pd.DataFrame) -> dict[str, Prior]
         else:
             result.setdefault(name, Prior(0.5 * (low + high), 0.5 * (high - low)))
     learned = learned_priors(chosen, float(frame["loss"].min()), role)
+    if "E" in learned and chosen.reads_base_rows and role == "target":
+        learned["E"] = replace(learned["E"], mean=learned["E"].mean + _gained(frame))
     # No study varies the rate of pre-training alone, so that its usual prior, by role, stays.
     return {**result, **{name: prior for name, prior in learned.items() if name != "w"}}
+
+
+def _gained(frame: pd.DataFrame) -> float:
+    """Return what CPT is seen to gain, nats: the best base model's highest loss over the lowest loss of all.
+
+    Floors are learned from models of one corpus. A law that holds the base model's loss too has its floor there, above
+    what CPT gains: read as the size term, that gain made larger models 5 to 16 % too good where one size was fitted
+    (studies/bench.md).
+    """
+    base_model = [name for name in ("n_params", "ptpp") if name in frame.columns]
+    of_base = frame["loss"].groupby([frame[name] for name in base_model]).max() if base_model else frame["loss"]
+    return float(of_base.min() - frame["loss"].min())
 
 
 def firmer(priors: Mapping[str, Prior], count: int) -> dict[str, Prior]:

@@ -20,7 +20,7 @@ import pandas as pd
 from scipy import special
 
 from cptlaw.fitting.checking.cuts import trained_rows
-from cptlaw.fitting.checking.distance import outside, seen, unseen
+from cptlaw.fitting.checking.distance import levels, outside, seen, unseen
 from cptlaw.fitting.kept import kept
 from cptlaw.fitting.learned import left_out, numbers
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
@@ -155,7 +155,25 @@ def _blind(fit: LawOnRows, frame: pd.DataFrame) -> Array:
     return values
 
 
+def unvaried(fit: LawOnRows, frame: pd.DataFrame, coverage: float) -> Array:
+    """Return the half-width in log loss for inputs that the law reads and the fitted rows have at one level, (n,).
+
+    What the law makes of them is its priors', which say no more than studies agree on.
+    """
+    rows = trained_rows(fit)
+    slopes = {name: _slopes(known) for name, known in numbers()["blind"].items()}
+    spread = {name: np.std(known, ddof=1) for name, known in slopes.items() if len(known) > 1}
+    held = [one for one in seen(fit.law, fit.data) if one.name in spread and len(levels(rows, one.name)) == 1]
+    moved = outside(rows, frame, held) * np.array([spread[one.name] for one in held])
+    values: Array = special.stdtrit(Scale.learned().freedom, 0.5 + 0.5 * coverage) * np.linalg.norm(moved, axis=1)
+    return values
+
+
 def _usual_slope(of_studies: dict[str, float]) -> float:
     """Return the root mean square over studies of what an e-fold of an input moves the log loss by."""
-    slopes = [slope for study, slope in of_studies.items() if study != left_out()] or list(of_studies.values())
-    return float(np.sqrt(np.mean(np.square(slopes))))
+    return float(np.sqrt(np.mean(np.square(_slopes(of_studies)))))
+
+
+def _slopes(of_studies: dict[str, float]) -> list[float]:
+    """Return the slopes of the studies that are not left out; all where it is the only one."""
+    return [slope for study, slope in of_studies.items() if study != left_out()] or list(of_studies.values())

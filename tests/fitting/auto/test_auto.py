@@ -193,3 +193,18 @@ def test_one_row_is_an_answer_too_and_no_row_is_none() -> None:
     assert widths[0] > 2 * widths[1]
     with pytest.raises(FitError, match="no row of"):
         cl.fit(ladder(1, 1).assign(tokens=0.0), on="c4")
+
+
+def test_one_fitted_size_makes_the_next_neither_too_good_nor_too_sure() -> None:
+    # What CPT gains was read as the worth of size: the target loss of 204K was forecast 16 % too low.
+    table = cl.examples.load("en-fr-ladder").where("lr_schedule == 'constant' and seed <= 1 and ptpp < 500")
+    fit = cl.fit(table, "target", "n_params > 124K and n_params < 125K")
+    asked = table.on("target").where("n_params > 203K and n_params < 205K and tokens > 204K").frame.tail(6)
+    found = fit.forecast(asked)
+    missed = np.log(found["loss"].to_numpy() / asked["loss"].to_numpy())
+    assert np.abs(missed).max() < 0.06
+    inside = fit.doubt(fit.data.tail(3), 0.9)[2]
+    outside = fit.doubt(asked, 0.9)[2]
+    assert (inside == 0).all()
+    # Studies differ by .055 of the loss in what an e-fold of size is worth; 2.0 of them at 90 %.
+    assert (outside > 0.1 * np.log(203952 / 124672)).all()
