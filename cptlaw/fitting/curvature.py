@@ -82,7 +82,7 @@ def rows_per_base_model(fit: LawOnRows) -> float:
     return max(1.0, fit.n_points / max(groups, 1))
 
 
-def as_priors(fit: LawOnRows, names: Sequence[str], suffix: str) -> Restraint:
+def as_priors(fit: LawOnRows, names: Sequence[str], suffix: str, given: Sequence[str] = ()) -> Restraint:
     """Return what a fit says of some of its free parameters, as correlated priors for another fit.
 
     Parameters
@@ -91,6 +91,8 @@ def as_priors(fit: LawOnRows, names: Sequence[str], suffix: str) -> Restraint:
         Of its free parameters. Those that are positive count on the logarithm.
     suffix
         Of the names in the other fit.
+    given
+        Of its parameters, those that are taken as they were fitted: what is said holds beside them.
     """
     problem, at = fit.problem(), fit.optima[:1]
     linear = [name in fit.law.shapes and fit.law.shapes[name].scale == "linear" for name in names]
@@ -100,7 +102,11 @@ def as_priors(fit: LawOnRows, names: Sequence[str], suffix: str) -> Restraint:
     natural, (slopes,), _ = values(problem, at, places, kinds, scales, 1)
     means = [float(np.exp(one) if kind == "log" else one) for one, kind in zip(natural[0], kinds, strict=True)]
     # In the unit in which the fit weighed its priors: where data say nothing of a parameter, its prior comes out again.
-    together = slopes @ (inverse_curvature(fit) * fit.prior_weight if fit.prior_weight else covariance(fit)) @ slopes.T
+    doubt = inverse_curvature(fit) * fit.prior_weight if fit.prior_weight else covariance(fit)
+    held = [problem.free.index(name) for name in given if name in problem.free]
+    if held:  # a shift that bends early is as large as one of larger B that bends late
+        doubt = doubt - doubt[:, held] @ np.linalg.solve(doubt[np.ix_(held, held)], doubt[held])
+    together = slopes @ doubt @ slopes.T
     # A prior needs a width, and a correlation of one no inverse: both are kept just short of it.
     spread = np.maximum(np.sqrt(np.diag(together)), SURE)
     correlation = np.clip(together / np.outer(spread, spread), -ALIKE, ALIKE)

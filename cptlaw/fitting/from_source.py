@@ -80,7 +80,8 @@ def with_source(
         options = Options.build(of_source.law, starts=starts, seed=seed, restraint=restrain(of_source))
         fitted = fit_rows(of_source, options, checked=not options.restraint.priors)
         in_doubt = [name.removesuffix(SUFFIX) for name in paying.in_doubt if name in paying.from_source]
-        known = as_priors(fitted, in_doubt, SUFFIX)
+        taken = [name.removesuffix(SUFFIX) for name in paying.from_source if name not in paying.in_doubt]
+        known = as_priors(fitted, in_doubt, SUFFIX, taken)
     except (CptlawError, np.linalg.LinAlgError):  # too little of the source was measured
         return FromSource(training, Restraint())
     shift = paying.shift_of_source(fitted.params)

@@ -145,7 +145,7 @@ class SharedTokens(Bent):
     starts = 16
     amplitudes: tuple[str, ...] = (
         Amplitude("E", plausible=(1.5, 3.0), usual=(0.65, 0.3, "share")),
-        Amplitude("F", usual=(0.1, 1.0, "share")),
+        Amplitude("F", usual=(0.15, 1.0, "share")),
         Amplitude("A", usual=(0.1, 1.0, "share")),
         Amplitude("B", plausible=(0.005, 0.05), usual=(0.05, 1.0, "share")),
         Amplitude("U", usual=(0.01, 1.0, "share")),
@@ -253,9 +253,9 @@ class SharedTokens(Bent):
             self.shapes |= {"h": replace(OF_RATE, usual=OF_PROGRESS)}
             self.learned = {"h": "shared_progress"}
         if self.damage:
-            # In nats per squared nat, as it came out on eight tables: a share of the loss would let a table without
+            # In nats per squared nat, as it came out on seven shifts: a share of the loss would let a table without
             # much damage make K as large as it likes, and forecasts at higher rates explode.
-            self.amplitudes = (*self.amplitudes, Amplitude("K", usual=(0.05, 1.2, "log")))
+            self.amplitudes = (*self.amplitudes, Amplitude("K", usual=(0.02, 1.2, "log")))
             self.shapes = self.shapes | {"B_source": SHIFT_AMPLITUDE}
             # The shift of the source loss comes from its own fit, never from the usual values.
             of_source = {f"{name}_source": self.shapes[name] for name in SHIFT if name in self.shapes}

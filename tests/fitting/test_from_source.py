@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
+from cptlaw.fitting.curvature import as_priors
 from cptlaw.fitting.doubt import parameter_doubt
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.from_source import with_source
@@ -71,6 +72,23 @@ def test_the_doubt_about_the_shift_is_in_that_about_the_target(target: cl.Fit) -
     )
     wide, narrow = (float(parameter_doubt(one, one.completed(ASKED))[0]) for one in (target, sure))
     assert wide > 1.2 * narrow
+
+
+def test_the_doubt_is_that_beside_what_is_pinned(runs: cl.Runs) -> None:
+    """A shift that bends later and is larger is the same shift: of three runs its size alone is not known at all."""
+    fit = cl.fit("shared-tokens:rate=progress", runs, "source", "lr_peak in (2e-4, 4e-4, 7e-4) and ptpp == 800")
+    alone, beside = (as_priors(fit, ["B", "h"], "_source", given) for given in ((), ("d0", "beta")))
+    held = {name: fit.params[name] for name in ("d0", "beta")}
+    restraint = fit.options.restraint
+    priors = {name: prior for name, prior in restraint.priors.items() if name not in held}
+    of_held = fit_rows(
+        TrainingRows(fit.law, fit.data, fit.role, fit.on),
+        replace(fit.options, restraint=replace(restraint, fixed={**restraint.fixed, **held}, priors=priors)),
+    )
+    expected = as_priors(of_held, ["B", "h"], "_source")
+    assert beside.priors["B_source"].sd < 0.7 * alone.priors["B_source"].sd
+    for name in ("B_source", "h_source"):
+        assert beside.priors[name].sd == pytest.approx(expected.priors[name].sd, rel=0.05)
 
 
 def test_a_saved_fit_holds_all_of_it(target: cl.Fit, tmp_path: Path) -> None:
