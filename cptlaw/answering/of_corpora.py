@@ -77,7 +77,7 @@ def from_mixes(runs: Runs, question: Asked, where: str | None = None, seed: int 
         next_runs=cells,
         findings=by_severity(dict.fromkeys([*findings, *map(in_answer, sure.findings), *of_fits, *trouble])),
         evidence=evidence(runs, fits),
-        steps=_steps(runs, question, [*chosen_rows(runs, where), *how_fitted(None, seed)], (*fits, *scores), given),
+        steps=_steps(question, [*chosen_rows(runs, where), *how_fitted(None, seed)], (*fits, *scores), given),
         _plan=sure,
     )
 
@@ -253,9 +253,7 @@ def _reachable(plan: CorporaPlan) -> dict[str, float | None] | None:
     return {"target_loss": None, "forgetting": None} | lowest
 
 
-def _steps(
-    runs: Runs, question: Asked, rows: list[str], evals: tuple[str, ...], given: Mapping[str, Any]
-) -> tuple[str, ...]:
+def _steps(question: Asked, rows: list[str], evals: tuple[str, ...], given: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the commands that repeat the answer: a fit for each eval, and the plan."""
     files = {name: f"{file_name(name)}.json" for name in evals}
     lines = [command_line(["cptlaw", "fit", *rows, "--on", name, "-o", file]) for name, file in files.items()]

@@ -211,7 +211,7 @@ def minimise(
     if problem.k:
         few = _searched(problem, chosen.correlated_along is not None)
         c, z, cost = varpro.search(few, starts)
-        chosen_starts, members = _distinct(problem, c, z, cost)
+        chosen_starts, members = _distinct(problem, z, cost)
         c, z = c[chosen_starts], z[chosen_starts]
         if few is not problem:
             if chosen.correlated_along is None and not options.restraint.priors:
@@ -288,7 +288,7 @@ def _leading(descent: Descent, members: Array) -> tuple[Array, Array, Array]:
     return descent.c[chosen], descent.z[chosen], np.array(counts)
 
 
-def _distinct(problem: Problem, c: Array, z: Array, cost: Array) -> tuple[Array, Array]:
+def _distinct(problem: Problem, z: Array, cost: Array) -> tuple[Array, Array]:
     """Group starts that the search brought to one point; return a representative of each and its number of starts."""
     spread = np.maximum(problem.z_high - problem.z_low, 1e-12)
     order = np.argsort(cost, kind="stable")

@@ -231,7 +231,7 @@ def _one(
         "loss": loss,
         "lo": low,
         "hi": high,
-        "findings": by_severity([*notes, *_of_early(ours, plan, last, len(theirs) > 0)]),
+        "findings": by_severity([*notes, *_of_early(plan, last, len(theirs) > 0)]),
     }
 
 
@@ -323,7 +323,7 @@ def _of_one_loss(name: str, plan: Schedule, roles: list[str]) -> Iterator[Findin
         )
 
 
-def _of_early(ours: pd.DataFrame, plan: Schedule, last: int, others: bool) -> Iterator[Finding]:
+def _of_early(plan: Schedule, last: int, others: bool) -> Iterator[Finding]:
     """Say what of the forecast is prior alone."""
     # Only where most of the annealing lies ahead and none behind: a fifth of it already seen tells its size.
     ahead = float(plan.lr[last] - plan.lr[-1])
