@@ -30,17 +30,34 @@ def test_transfer_gives_the_effective_data_of_the_paper():
 
 
 def test_rectified_hardly_moves_at_first_and_is_a_power_later_on():
-    params = {"E": 1.1, "A": 0.5, "alpha": 0.3, "B": 2.0, "beta": 0.6, "D_l": 0.7}
-    expected = 1.1 + 0.5 / 0.124**0.3 + 2.0 / (0.7 + 3.0**0.6)
+    params = {"E": 1.1, "B": 2.0, "alpha": 0.3, "beta": 0.6, "D_0": 5e6}
+    expected = 1.1 + 2.0 * 0.124**-0.3 / (1.0 + (3e6 / 5e6) ** 0.6)
     assert predicted("rectified", params, n_params=1.24e8, tokens=3e6) == pytest.approx(expected, rel=1e-13)
     few, far = (
-        np.diff(
-            [np.log(predicted("rectified", {**params, "E": 0.0, "A": 0.0}, n_params=1e8, tokens=d * k)) for k in (1, 2)]
-        )
+        np.diff([np.log(predicted("rectified", {**params, "E": 0.0}, n_params=1e8, tokens=d * k)) for k in (1, 2)])
         for d in (1e3, 1e14)
     )
     assert far[0] == pytest.approx(-0.6 * np.log(2), rel=1e-3)
     assert abs(few[0]) < 0.02
+
+
+def test_rectified_is_the_same_law_in_samples_and_in_tokens():
+    rows = [
+        {
+            "run": f"{n:g}",
+            "eval": "target",
+            "n_params": n,
+            "tokens": d,
+            "loss": 1.2 + 2 * (n / 1e9) ** -0.2 / (1 + d**0.3),
+        }
+        for n in (1e8, 4e8, 1e9)
+        for d in (0, 200, 800, 3200, 12800, 51200)
+    ]
+    samples = pd.DataFrame(rows)
+    tokens = samples.assign(tokens=100 * samples["tokens"])
+    asked = pd.DataFrame({"n_params": [4e8, 4e9], "tokens": [4e5, 5e4]})
+    one, other = (cl.fit("rectified", table, "target") for table in (samples, tokens))
+    assert other.predict(asked.assign(tokens=100 * asked["tokens"])) == pytest.approx(one.predict(asked), rel=1e-6)
 
 
 def test_forgetting_starts_at_the_base_model_and_rises():

@@ -22,7 +22,6 @@ UNTIED, KAPLAN = 1.0, 0.05
 PLAUSIBLE = 0.2  # share of the learned priors on exponents that weighs a form: a tie carries one exponent to the other
 BENDS = {1: 1.0, 1.5: 1.0, 2: 0.5}  # by the bend
 MIDDLE = 1.5  # neither end of the bends decides
-RECTIFIED = 0.15  # beside transfer, which is ahead on four families of base models
 RATES = 3  # peak rates of CPT from which a table can tell how the rate acts; see studies/bench.md
 MIX_ONLY, SCHEDULED = 0.1, 1.0
 # lambda of annealing: as published, for runs of many thousand steps, and a memory of 50 steps for runs of hundreds.
@@ -189,7 +188,7 @@ def _of_pre_training(frame: pd.DataFrame) -> Iterator[Candidate]:
 
 def _of_tuning() -> Iterator[Candidate]:
     yield Candidate(law("transfer"))
-    yield Candidate(law("rectified"), (), RECTIFIED)
+    yield Candidate(law("rectified"), firm=True)
 
 
 def middle_of_pre_training() -> Candidate:

@@ -5,43 +5,49 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from cptlaw.laws.base import EXPONENT, Amplitude, Law, Shape
+import numpy as np
+import pandas as pd
 
-FEW = 1e6  # tokens or samples of a unit of D
+from cptlaw.laws.base import EXPONENT, Amplitude, Law, Role, Shape
+from cptlaw.laws.calculus import exp, log
 
 
 class Rectified(Law):
-    """L = E + A/N^alpha + B/(D_l + D^beta) (Lin et al. 2024, eq. 4, arXiv:2402.02314, with a term of size).
+    """L = E + B N^-alpha/(1 + (D/D_0)^beta) (Lin et al. 2024, eq. 4, arXiv:2402.02314, with a factor of size).
 
-    D_l is what pre-training is worth to the new text: while D^beta is far below it, more text hardly helps. The paper
-    fits E, B, D_l and beta to each base model; here base models of several sizes share them, and differ by A/N^alpha,
-    which is ours. D may count samples as well as tokens.
+    The paper has B/(D_l + D^beta) and fits it to each base model; D_0^beta is its D_l, what pre-training is worth to
+    the new text: far below D_0 more text hardly helps. Here base models of several sizes share E, D_0 and beta, and
+    what is left to learn goes as N^-alpha, which is ours: what one size is ahead of another shrinks as both learn. D
+    may count samples as well as tokens.
     """
 
     name = "rectified"
+    version = 2
     right = "Fine-tuning on 100 to a few million samples from base models of several sizes of one family."
     wrong = "Replay, forgetting, and base models of several families in one table."
-    measured = "Fine-tuning of four families on FLAN, as a member of law auto: studies/bench.md."
+    measured = "Fine-tuning of eight families on FLAN, as a member of law auto: studies/bench.md."
     order = 70
-    equation = "L = E + A/N^alpha + B/(D_l + D^beta)"
-    source = "Lin et al. 2024, arXiv:2402.02314, with a term of size of this project"
+    equation = "L = E + B N^-alpha/(1 + (D/D_0)^beta)"
+    source = "Lin et al. 2024, arXiv:2402.02314, with a factor of size of this project"
     status = "secondary source"
     inputs = ("n_params", "tokens")
-    units = {"n_params": 1e9, "tokens": FEW}
-    amplitudes = (
-        Amplitude("E", usual=(0.4, 0.6, "share")),
-        Amplitude("A", usual=(0.2, 1.0, "share")),
-        Amplitude("B", usual=(0.3, 1.0, "share")),
-    )
+    units = {"n_params": 1e9, "tokens": 1.0}
+    amplitudes = (Amplitude("E", usual=(0.3, 0.6, "share")), Amplitude("B", usual=(0.3, 1.0, "share")))
     shapes = {
         "alpha": EXPONENT,
         "beta": Shape(0.05, 2.0, start=(0.2, 1.0), usual=(0.5, 0.5, "log")),
-        "D_l": Shape(1e-4, 1e3, start=(0.03, 1.0), usual=(0.2, 1.0, "log")),
+        "D_0": Shape(1e-3, 1e15, start=(1e3, 1e8)),
     }
     decreasing = ("n_params", "tokens")
-    vanishing = {"n_params": ("A",), "tokens": ("B",)}
+    vanishing = {"n_params": ("B",), "tokens": ("B",)}
     diverges_at_zero = ("n_params",)
 
+    def usual_of(self, role: Role, frame: pd.DataFrame | None = None) -> dict[str, tuple[Any, ...]]:
+        """Return the usual priors: the loss begins to fall somewhere among the rows, whatever D counts."""
+        known = super().usual_of(role, frame)
+        amounts = () if frame is None else frame.loc[frame["tokens"] > 0, "tokens"]
+        return known | {"D_0": (float(np.exp(np.log(amounts).mean())), 2.0, "log")} if len(amounts) else known
+
     def terms(self, x: Any, p: Any) -> Sequence[Any]:
-        """Return the constant, the size term and the term of the new text."""
-        return 1.0, x.N**-p.alpha, (x.D**p.beta + p.D_l) ** -1.0
+        """Return the constant and what is left to learn."""
+        return 1.0, x.N**-p.alpha * (1.0 + exp(p.beta * (log(x.D) - log(p.D_0)))) ** -1.0
