@@ -27,15 +27,16 @@ def named(runs):
     ("name", "loss", "lo", "hi"),
     [
         ("named", 2.136942011325724, 2.007902740039079, 2.250245727893244),
-        ("auto", 2.146184985312665, 2.071188751140937, 2.2238967784293915),
+        ("auto", 2.146184985312665, 2.080053, 2.214419),
     ],
 )
 def test_files_of_earlier_versions_forecast_as_they_did(name, loss, lo, hi):
     fit = cl.load_fit(OLD / f"{name}.json")
     found = fit.forecast(POINT).iloc[0]
     assert isinstance(fit, cl.Fit)
-    # What measured losses of base models say of an average has been added since; it moves ends and loss alike. Ends
-    # are searched to 2e-4 of the rise that they allow.
+    # What measured losses of base models say of an average has been added since; it moves ends and loss alike. The
+    # average's ends are those with what it errs by beyond its data today; those of a named law are searched to 2e-4 of
+    # the rise that they allow.
     assert [found["lo"] / found["loss"], found["hi"] / found["loss"]] == pytest.approx([lo / loss, hi / loss], rel=3e-4)
     if name == "named":
         assert found["loss"] == pytest.approx(loss, rel=1e-9)
