@@ -13,8 +13,9 @@ from cptlaw.errors import CptlawError, FitError, UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.auto.candidates import candidates
 from cptlaw.fitting.auto.curve_tables import as_curves
-from cptlaw.fitting.auto.fit_auto import INPUTS, of_design, reasons_in_words, refuse_steps, with_source_rows
-from cptlaw.fitting.auto.rows import choose_rows, main_kind
+from cptlaw.fitting.auto.fit_auto import INPUTS, of_design, reasons_in_words, refuse_steps
+from cptlaw.fitting.auto.other_corpora import by_corpus
+from cptlaw.fitting.auto.rows import choose_rows, main_kind, with_source_rows
 from cptlaw.fitting.checking.design import check_rows
 from cptlaw.fitting.checking.extrapolation import extrapolations
 from cptlaw.fitting.rollouts import directions, rollouts
@@ -142,6 +143,7 @@ def check_auto(
     """
     asked = pd.DataFrame() if at is None else as_points(at)
     table, notes = main_kind(table, where)
+    table, _ = by_corpus(table, on, where)
     rows = choose_rows(table, on, where, schedules is not None)
     rows = as_curves(rows, schedules) or rows
     refuse_steps(table, rows)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,20 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cptlaw.errors import CptlawError, FitError, UsageError
+from cptlaw.errors import CptlawError, FitError, listed
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.auto.average import Average
 from cptlaw.fitting.auto.candidates import Candidate, candidates
 from cptlaw.fitting.auto.curve_tables import as_curves
-from cptlaw.fitting.auto.rows import Chosen, choose_rows, levels, main_kind, without_lone_base_models
+from cptlaw.fitting.auto.other_corpora import Taught, as_fitted, by_corpus, taught
+from cptlaw.fitting.auto.rows import (
+    Chosen,
+    choose_rows,
+    levels,
+    main_kind,
+    with_source_rows,
+    without_lone_base_models,
+)
 from cptlaw.fitting.auto.under_trained import without_under_trained
 from cptlaw.fitting.checking.cuts import trained
 from cptlaw.fitting.fit_rows import fit_rows
@@ -59,7 +66,8 @@ def fit_auto(
         If no law can be fitted; the reasons of all are given.
     """
     everything, (table, notes) = table, main_kind(table, where)
-    rows = choose_rows(table, on, where, schedules is not None)
+    together, others = by_corpus(table, on, where)
+    rows = choose_rows(together, on, where, schedules is not None)
     rows = replace(rows, findings=(*notes, *rows.findings))
     rows = as_curves(rows, schedules) or rows
     name = str(rows.frame["eval"].iloc[0])
@@ -70,15 +78,17 @@ def fit_auto(
     refuse_steps(table, rows)
     if not count:
         raise FitError(f"no row of {name!r} has tokens above 0: law auto needs a run, in column tokens.")
-    paired = with_source_rows(table, rows, where, schedules is not None)
+    paired = with_source_rows(together, rows, where, schedules is not None)
     place = pd.Series(np.arange(len(frame)), index=frame.index)
     fits: list[tuple[Candidate, LawFit, Places]] = []
     sources: dict[str, LawFit] = {}
     skipped: dict[str, str] = {}
     provenance = provenance_of(everything, name, where)
     base = table.base_losses(name)
+    others = {one: as_fitted(runs, name) for one, runs in others.items()}
     for candidate in track([*candidates(rows, role, schedules is not None)], f"fitting laws to {name}"):
         try:
+            candidate = taught(candidate, frame, others, name, seed)
             needed = schedules if candidate.law.needs_schedules else None
             # With a prior on every parameter searches agree; on many rows each costs more and finds the same.
             starts = STARTS if len(frame) <= MANY_ROWS else STARTS // 2
@@ -104,7 +114,19 @@ def fit_auto(
             skipped[candidate.law.spec] = str(error)
     if not fits:
         raise FitError(f"no law can be fitted to the {len(frame)} rows of {name!r}: " + reasons_in_words(skipped))
+    if any(isinstance(candidate, Taught) for candidate, _, _ in fits):
+        rows = replace(rows, findings=(*rows.findings, _heard(others)))
     return _averaged(rows, fits, sources, skipped, table, name, provenance)
+
+
+def _heard(others: Mapping[str, Runs]) -> Finding:
+    return Finding(
+        "info",
+        "other-corpora",
+        f"what the runs on {listed([repr(name) for name in others], 3)} say of the laws is a prior for this corpus.",
+        "To fit it alone, give a table without the others.",
+        data={"corpora": list(others)},
+    )
 
 
 def refuse_steps(table: Runs, rows: Chosen) -> None:
@@ -227,19 +249,3 @@ def _unread(members: tuple[Member, ...]) -> list[Finding]:
     if not all(any(one.code == "unread-factor" for one in fit.findings) for fit in heavy):
         return []
     return [one for one in heavy[0].findings if one.code == "unread-factor"]
-
-
-def with_source_rows(table: Runs, rows: Chosen, where: str | None, all_schedules: bool = False) -> Runs:
-    """Return the chosen rows together with those of the source eval, chosen in the same way."""
-    kept = set(rows.frame.index)
-    own = str(rows.frame["eval"].iloc[0])
-    if table.role(own) == "target":
-        source = next((one for one in table.evals if table.role(one) == "source"), None)
-        if source is not None:
-            with suppress(UsageError):  # the filter may name the eval, or leave none of its rows
-                of_source = choose_rows(table, source, where, all_schedules).frame
-                if rows.pretraining:
-                    of_source = of_source[of_source["n_params"] * of_source["ptpp"] >= rows.pretraining]
-                kept |= set(of_source.index)
-    frame = table.frame[table.frame.index.isin(list(kept))]
-    return replace(table, frame=frame.assign(eval=frame["eval"].cat.remove_unused_categories()))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cptlaw.errors import listed
+from cptlaw.errors import UsageError, listed
 from cptlaw.findings import Finding, Remedy
 from cptlaw.fitting.checking.cuts import trained
 from cptlaw.laws.base import Role
@@ -254,6 +255,22 @@ def without_lone_base_models(rows: Chosen, role: Role) -> Chosen:
         "Nothing: their source losses are fitted.",
     )
     return rows.without(kept, finding)
+
+
+def with_source_rows(table: Runs, rows: Chosen, where: str | None, all_schedules: bool = False) -> Runs:
+    """Return the chosen rows together with those of the source eval, chosen in the same way."""
+    kept = set(rows.frame.index)
+    own = str(rows.frame["eval"].iloc[0])
+    if table.role(own) == "target":
+        source = next((one for one in table.evals if table.role(one) == "source"), None)
+        if source is not None:
+            with suppress(UsageError):  # the filter may name the eval, or leave none of its rows
+                of_source = choose_rows(table, source, where, all_schedules).frame
+                if rows.pretraining:
+                    of_source = of_source[of_source["n_params"] * of_source["ptpp"] >= rows.pretraining]
+                kept |= set(of_source.index)
+    frame = table.frame[table.frame.index.isin(list(kept))]
+    return replace(table, frame=frame.assign(eval=frame["eval"].cat.remove_unused_categories()))
 
 
 def levels(frame: pd.DataFrame, name: str) -> int:

@@ -49,7 +49,9 @@ def fit(
     on
         The eval whose loss is fitted: its name, or ``source`` or ``target``.
     where
-        Filter of rows, such as ``"ptpp <= 31 and replay > 0"``.
+        Filter of rows, such as ``"ptpp <= 31 and replay > 0"``. Where it chooses one of several domains, as in
+        ``"domain == 'law'"``, law auto keeps base models without a domain, and what the other domains' rows under the
+        same filter say of its laws is a prior.
     **how
         As follows; all may be left out.
 

@@ -1,0 +1,170 @@
+"""What the other corpora of a table say of a law: priors for a corpus that has few runs of its own.
+
+Runs on several corpora from the same base models share much of a law: all that is said of the source loss of base
+models, how forgetting goes with size, rate and budget, and what size and tokens are worth on any corpus. The law is
+fitted to each of the others; the mean of these fits, with their doubt and with what corpora differ by, is the prior for
+the one that is asked about. With many rows of its own it decides itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.errors import CptlawError
+from cptlaw.fitting.auto.candidates import Candidate
+from cptlaw.fitting.auto.rows import choose_rows, with_source_rows, without_lone_base_models
+from cptlaw.fitting.auto.under_trained import without_under_trained
+from cptlaw.fitting.checking.cuts import trained
+from cptlaw.fitting.curvature import ALIKE, SURE, inverse_curvature
+from cptlaw.fitting.fit_rows import FEW_STARTS, fit_rows
+from cptlaw.fitting.from_source import with_source
+from cptlaw.fitting.law_fit import LawFit
+from cptlaw.fitting.solving.options import Options
+from cptlaw.fitting.solving.priors import values
+from cptlaw.fitting.solving.restraint import Prior, Restraint
+from cptlaw.fitting.solving.training_rows import TrainingRows, training_rows
+from cptlaw.laws.calculus import Array
+from cptlaw.laws.shared_tokens import SharedTokens, middle
+from cptlaw.runs import Runs
+from cptlaw.runs.where import parse
+
+LEAST_ROWS = 6  # of CPT, from which a corpus is heard
+MOST_CORPORA = 6  # that are fitted: those of most rows
+# What size and tokens are worth. Of the source loss it is the base models' own, whatever follows; of the target loss
+# nothing else is heard of others, for how far CPT goes on a corpus is its own (studies/bench.md).
+WORTH = ("E", "F", "A", "g", "a")
+DIFFER = 0.25  # of the learned spread between studies, by which corpora of one table differ; amplitudes by all of it
+
+
+@dataclass(frozen=True)
+class Taught(Candidate):
+    """A law with its restraint, which fits of the law to other corpora narrow.
+
+    Parameters
+    ----------
+    others
+        The fits to both losses of other corpora.
+    """
+
+    others: tuple[LawFit, ...] = ()
+
+    def restraint(self, training: TrainingRows, known: Restraint | None = None) -> Restraint:
+        """Return ties, what the source loss tells, and what other corpora and other studies say of the rest."""
+        plain = super().restraint(training, known)
+        of_source = training.role == "source"
+        fits = [fit for fit in self.others if fit.role == training.role]
+        names = [name for name in plain.priors if of_source or name in WORTH]
+        names = [name for name in names if all(name in fit.problem().free for fit in fits)]
+        if not fits or not names:
+            return plain
+        kinds = tuple("log" if plain.priors[one].scale == "share" else plain.priors[one].scale for one in names)
+        linear = np.array([name in training.law.amplitudes for name in names])
+        rows = training.frame[trained(training.frame)]
+        loss = np.log(rows["loss"].to_numpy(dtype=float))
+        of_corpus = linear & ~np.isin(names, WORTH if of_source else ())
+        spread = np.array([plain.priors[name].sd for name in names]) * np.where(of_corpus, 1.0, DIFFER)
+        precision, pull, sure = np.zeros((len(names), len(names))), np.zeros(len(names)), []
+        for fit in fits:
+            at, doubt = _told(fit, names, kinds)
+            # The target losses of another corpus have another level, which amplitudes follow.
+            level = 0.0 if of_source else float(np.mean(loss - np.log(fit.predict(rows))))
+            weight = np.linalg.inv(doubt + np.diag(spread**2))
+            precision, pull = precision + weight, pull + weight @ (at + level * linear)
+            sure.append(1.0 / (np.diag(doubt) + spread**2))
+        together = np.linalg.inv(precision)
+        mean = together @ pull
+        # Fits of one law may err alike, and all hold what other studies say: together they are as sure as one of those
+        # that tell a parameter. How many these are is Kish's count, in which fits that hardly see it have no part.
+        count = np.sqrt(np.sum(sure, axis=0) ** 2 / np.sum(np.square(sure), axis=0))
+        covariance = np.outer(count, count) * together + np.diag(spread**2)
+        sd = np.sqrt(np.diag(covariance))
+        alike = ALIKE * covariance / np.outer(sd, sd)
+        pairs = [(i, j) for i in range(len(names)) for j in range(i) if abs(alike[i, j]) > SURE]
+        told = {
+            name: Prior(float(centre if kind == "value" else np.exp(centre)), float(width), kind)
+            for name, centre, width, kind in zip(names, mean, sd, kinds, strict=True)
+        }
+        return replace(
+            plain,
+            priors={**plain.priors, **told},
+            correlations={**plain.correlations, **{(names[i], names[j]): float(alike[i, j]) for i, j in pairs}},
+        )
+
+
+def _told(fit: LawFit, names: list[str], kinds: tuple[str, ...]) -> tuple[Array, Array]:
+    """Return parameters of a fit as priors speak of them, (p,), and their covariance, (p, p)."""
+    problem, at = fit.problem(), fit.optima[:1]
+    places = tuple(problem.free.index(name) for name in names)
+    scales = problem.scales_of(problem.columns(at[:, problem.k :]))
+    natural, (slopes,), _ = values(problem, at, places, kinds, scales, 1)
+    return natural[0], slopes @ (inverse_curvature(fit) * fit.prior_weight) @ slopes.T
+
+
+def by_corpus(table: Runs, on: str, where: str | None) -> tuple[Runs, dict[str, Runs]]:
+    """Return the runs with the base models that belong to all corpora, and by name the runs on the other corpora.
+
+    Where the rows of a filter are of one of several domains, base models without a domain are of that one too, and rows
+    of the others are those that the filter would keep if they were of that domain. Elsewhere the runs are as given.
+    """
+    frame = table.frame
+    if where is None or not {"domain", "tokens"} <= set(frame.columns) or frame["domain"].nunique() < 2:
+        return table, {}
+    condition, adapted = parse(where), (frame["tokens"] != 0).to_numpy()
+    chosen = frame.loc[condition.mask(frame) & adapted, "domain"]
+    if chosen.nunique() != 1 or chosen.isna().any():
+        return table, {}
+    own = str(chosen.iloc[0])
+    of_all = (frame["domain"].isna() & ~adapted).to_numpy()
+    alike = condition.mask(frame.assign(domain=own))
+    asked = frame.loc[alike & adapted & frame.index.isin(table.on(on).frame.index) & frame["domain"].notna(), "domain"]
+    counts = asked.astype(str).value_counts().drop(own, errors="ignore").sort_index()
+    heard = counts[counts >= LEAST_ROWS].sort_values(ascending=False, kind="stable").index[:MOST_CORPORA]
+    others = {name: table.keep(alike & (of_all | (frame["domain"] == name).to_numpy())) for name in heard}
+    return replace(table, frame=frame.assign(domain=frame["domain"].where(~of_all, own))), others
+
+
+def as_fitted(runs: Runs, on: str) -> Runs:
+    """Return the rows of one corpus that law auto would fit it on, of the eval and of the source loss beside it."""
+    role = runs.role(on)
+    rows = without_under_trained(without_lone_base_models(choose_rows(runs, on, None), role), role)
+    return with_source_rows(runs, rows, None)
+
+
+def taught(candidate: Candidate, frame: pd.DataFrame, others: Mapping[str, Runs], on: str, seed: int) -> Candidate:
+    """Return a candidate with what the other corpora say of its law, as it is where they say nothing.
+
+    Parameters
+    ----------
+    frame
+        The rows that are fitted.
+    others
+        The runs on other corpora, by name, as they are fitted.
+    on
+        The eval.
+    """
+    if not others or not isinstance(candidate.law, SharedTokens):
+        return candidate
+    # The law is read at one reference size, and up to one largest size, by all of them.
+    whole = candidate.law.reading(pd.concat([frame, *(runs.on(on).frame for runs in others.values())]))
+    law = candidate.law.with_options(around=middle(frame) or whole.around, largest=whole.largest)
+    plain, fits = replace(candidate, law=law), []
+    for runs in others.values():
+        try:
+            fits += _fitted(plain, runs, on, seed)
+        except (CptlawError, np.linalg.LinAlgError):  # too little was measured there
+            continue
+    return Taught(**{**vars(plain), "others": tuple(fits)}) if fits else candidate
+
+
+def _fitted(candidate: Candidate, runs: Runs, on: str, seed: int) -> list[LawFit]:
+    """Return the fits of a law to one corpus: to the eval and, of a target loss, to its source loss."""
+    training = training_rows(candidate.law, runs, on)
+    sourced = with_source(training, runs, None, seed, FEW_STARTS, candidate.restraint)
+    restraint = candidate.restraint(sourced.training, sourced.known)
+    options = Options.build(sourced.training.law, starts=FEW_STARTS, seed=seed, restraint=restraint)
+    fits = [fit_rows(sourced.training, options, checked=False), sourced.fit]
+    return [fit for fit in fits if fit is not None]

@@ -1,0 +1,124 @@
+"""What the other corpora of a table say: priors for one that has three runs of its own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import cptlaw as cl
+from cptlaw.fitting.auto.candidates import middle_of_cpt
+from cptlaw.fitting.auto.other_corpora import DIFFER, WORTH, as_fitted, by_corpus, taught
+from cptlaw.fitting.auto.rows import choose_rows, collapsed_runs
+from cptlaw.fitting.learned import leaving_out
+from cptlaw.fitting.solving.training_rows import training_rows
+from cptlaw.runs import read_runs
+
+OWN = "stackmathqa"
+WHERE = f"domain == '{OWN}'"
+
+
+def three_of(frame: pd.DataFrame, own: str) -> list[str]:
+    """Three runs of a corpus, evenly in the order of size, budget and rate."""
+    rows = frame[(frame["domain"] == own) & (frame["eval"] == "source")]
+    rows = rows[~rows["run"].isin(collapsed_runs(frame, set(rows["run"])))]
+    order = rows.sort_values(["n_params", "ptpp", "lr_peak"])["run"].to_numpy()
+    return [order[len(order) * i // 6] for i in (1, 3, 5)]
+
+
+def tables_of(own: str) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Three runs with those on the other corpora; without them; what is to be forecast."""
+    frame = cl.examples.load("watts-sizes").frame.astype({"domain": object})
+    of_own, three = frame["domain"] == own, three_of(frame, own)
+    known = of_own & frame["run"].isin(three)
+    bases = frame.loc[known, ["n_params", "ptpp"]].drop_duplicates().merge(frame[frame["tokens"] == 0])
+    alone = pd.concat([frame[known], bases], ignore_index=True)
+    broken = collapsed_runs(frame, set(frame["run"]))
+    return frame[known | ~of_own].reset_index(drop=True), alone, frame[of_own & ~known & ~frame["run"].isin(broken)]
+
+
+@pytest.fixture(scope="module")
+def tables() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    return tables_of(OWN)
+
+
+def fitted(table: pd.DataFrame, on: str, where: str | None = None):
+    with leaving_out("watts"):
+        return cl.fit("auto", table, on=on, where=where)
+
+
+def error(fit, rows: pd.DataFrame) -> float:
+    rows = rows[rows["eval"] == fit.on]
+    return float(np.abs(np.log(fit.predict(rows) / rows["loss"])).mean())
+
+
+@pytest.mark.parametrize(("own", "on", "at_most"), [(OWN, "source", 0.5), ("musicpile", "target", 0.85)])
+def test_three_runs_are_forecast_better_where_other_corpora_are_known(own, on, at_most) -> None:
+    together, alone, rest = tables_of(own)
+    informed = fitted(together, on, f"domain == '{own}'")
+    assert error(informed, rest) < at_most * error(fitted(alone, on), rest)
+    (finding,) = [one for one in informed.findings if one.code == "other-corpora"]
+    assert finding.severity == "info"
+    assert all(repr(name) in finding.message for name in {OWN, "musicpile", "tulu"} - {own})
+    assert set(informed.data["run"]) == set(alone.loc[alone["tokens"] > 0, "run"])
+
+
+def test_a_fit_with_priors_of_other_corpora_is_read_back(tables, tmp_path) -> None:
+    fit = fitted(tables[0], "source", WHERE)
+    fit.save(tmp_path / "fit.json")
+    rows = tables[2][tables[2]["eval"] == "source"]
+    np.testing.assert_allclose(cl.load_fit(tmp_path / "fit.json").predict(rows), fit.predict(rows), rtol=1e-12)
+
+
+def test_without_other_corpora_nothing_changes(tables) -> None:
+    together, alone, rest = tables
+    rows = rest[rest["eval"] == "source"]
+    few = together[(together["domain"] == "tulu") & (together["eval"] == "source")].iloc[:5]
+    expected = fitted(alone, "source").predict(rows)
+    plain = alone.drop(columns="domain")
+    assert (fitted(plain, "source").predict(rows) == expected).all()
+    beside = fitted(pd.concat([alone, few], ignore_index=True), "source", WHERE)
+    assert (beside.predict(rows) == expected).all()
+    assert "other-corpora" not in [one.code for one in beside.findings]
+
+
+def test_a_filter_holds_for_the_other_corpora_too_and_keeps_base_models(tables) -> None:
+    runs = read_runs(tables[0])
+    table, others = by_corpus(runs, "source", f"{WHERE} and n_params != 60M")
+    assert set(others) == {"musicpile", "tulu"}  # the runs on alpaca are all of 60M
+    for name, one in others.items():
+        assert 6e7 not in one.frame["n_params"].to_numpy()
+        assert set(one.frame.loc[one.frame["tokens"] > 0, "domain"]) == {name}
+        assert (one.frame["tokens"] == 0).any()
+    kept = choose_rows(table, "source", WHERE).frame
+    assert (kept["tokens"] == 0).sum() == (runs.on("source").frame["tokens"] == 0).sum()
+    assert by_corpus(runs, "source", "n_params < 1e8")[1] == {}  # of no single corpus
+    assert by_corpus(runs, "source", None)[1] == {}
+
+
+@pytest.mark.parametrize("on", ["source", "target"])
+def test_priors_are_narrower_than_other_studies_and_have_a_floor(tables, on) -> None:
+    table, others = by_corpus(read_runs(tables[0]), on, WHERE)
+    others = {name: as_fitted(runs, on) for name, runs in others.items()}
+    rows = choose_rows(table, on, WHERE)
+    plain = middle_of_cpt(rows.frame)
+    widths = []
+    for known in ({"tulu": others["tulu"]}, others):
+        candidate = taught(plain, rows.frame, known, on, seed=0)
+        training = training_rows(candidate.law, table, on, WHERE)
+        of_others = candidate.restraint(training)
+        of_studies = plain.restraint(training)
+        told = [name for name, prior in of_others.priors.items() if prior != of_studies.priors[name]]
+        assert on == "source" or set(told) <= set(WORTH)
+        widths.append({name: of_others.priors[name].sd / of_studies.priors[name].sd for name in told})
+        assert min(widths[-1].values()) > DIFFER
+    # One corpus says how wide others may be off, and several hardly more: the law is the same.
+    assert all(1.5 * DIFFER < one["g"] < 0.9 for one in widths)
+
+
+def test_many_rows_of_its_own_decide(tables) -> None:
+    frame = cl.examples.load("watts-sizes").frame
+    own = frame[(frame["domain"] == "tulu") | frame["domain"].isna()]
+    rows = own[(own["tokens"] > 0) & (own["eval"] == "source")]
+    informed, plain = fitted(frame, "source", "domain == 'tulu'"), fitted(own, "source")
+    assert np.abs(np.log(informed.predict(rows) / plain.predict(rows))).mean() < 0.004
