@@ -6,8 +6,8 @@
 
 Of each corpus and schedule of pre-training, with the tuned rates of pre-training: 150M from 20M and 60M; the largest
 budget of each size from its others; the largest budget of all; all from three runs, taken evenly in the order of size,
-budget and rate. No law is named, what was learned from this team's other table is left out, and collapsed runs are not
-forecast. Beside it stands the nearest measured run.
+budget and rate, alone and in one table with all runs on the other two corpora. No law is named, what was learned from
+this team's other table is left out, and collapsed runs are not forecast. Beside it stands the nearest measured run.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ SIZES = {"20M": 2e7, "60M": 6e7, "150M": 1.5e8}
 TOKENS = 10_000_000
 INPUTS = ["n_params", "tokens", "ptpp", "lr_peak", "lr_pretrain"]
 THREE = "all others, from three runs"
+KNOWN = f"{THREE}, the other corpora known"
+OF_BASE = ["n_params", "ptpp", "lr_pretrain", "eval", "loss"]
 LEAST_ROWS = 4  # of the other kinds
 BEHIND = 0.3  # per cent of the loss by which a forecast must err more than the nearest run to be behind it
 
@@ -50,6 +52,7 @@ def load(file: pd.DataFrame, corpus: str, kind: str) -> pd.DataFrame:
             loss=rows[f"{role}_loss"],
             tokens=TOKENS,
             lr_peak=rows["lr_peak"],
+            domain=corpus,
         )
         for role in ("source", "target")
     ]
@@ -57,6 +60,11 @@ def load(file: pd.DataFrame, corpus: str, kind: str) -> pd.DataFrame:
     bases = shared[recorded].assign(loss=rows["base_source_loss"], eval="source", tokens=0).drop_duplicates()
     parts.append(bases.assign(run=bases.index.map("base {}".format)))
     return pd.concat(parts, ignore_index=True).dropna(subset="loss")
+
+
+def of_same_bases(name: str) -> list[str]:
+    """Return the other corpora from base models of the same schedule."""
+    return [one for one in CORPORA if one != name and one.partition(":")[2] == name.partition(":")[2]]
 
 
 def cuts(runs: pd.DataFrame) -> Iterator[tuple[str, pd.Series[bool], pd.Series[bool]]]:
@@ -82,19 +90,28 @@ def cuts(runs: pd.DataFrame) -> Iterator[tuple[str, pd.Series[bool], pd.Series[b
     yield THREE, kept, ~kept & (runs["tokens"] > 0)
 
 
-def forecasts(runs: pd.DataFrame, corpus: str) -> Iterator[dict[str, object]]:
-    """Yield the errors of each cut and loss, in percent."""
+def with_others(runs: pd.DataFrame, fitted: pd.Series[bool], others: list[pd.DataFrame]) -> pd.DataFrame:
+    """Return the rows to fit, all runs on the other corpora, and each base model once, which has no domain."""
+    table = pd.concat([runs[fitted], *others], ignore_index=True)
+    return table[(table["tokens"] > 0) | ~table.duplicated([*OF_BASE, "tokens"])]
+
+
+def forecasts(runs: pd.DataFrame, corpus: str, others: list[pd.DataFrame]) -> Iterator[dict[str, object]]:
+    """Yield the errors of each cut and loss, in percent; `others` are the runs on the other corpora."""
     broken = collapsed_runs(runs, set(runs["run"]))
-    for kind, fitted, asked in cuts(runs):
+    every = list(cuts(runs))
+    for kind, fitted, asked in [*every, *((KNOWN, *cut) for name, *cut in every if name == THREE)]:
         for role in ("target", "source"):
             lower = runs[fitted & (runs["eval"] == role) & (runs["tokens"] > 0)]
             upper = runs[asked & (runs["eval"] == role) & (runs["tokens"] > 0) & ~runs["run"].isin(broken)]
-            if upper.empty or (len(lower) < LEAST_ROWS and kind != THREE):
+            if upper.empty or (len(lower) < LEAST_ROWS and kind not in (THREE, KNOWN)):
                 continue
             progress(f"{corpus}: {kind}, {role}")
+            table = with_others(runs, fitted, others) if kind == KNOWN else runs[fitted]
+            where = {"where": f"domain == '{corpus.partition(':')[0]}'"} if kind == KNOWN else {}
             try:
                 with leaving_out("watts"):
-                    fit = cl.fit("auto", runs[fitted].reset_index(drop=True), role)
+                    fit = cl.fit("auto", table.reset_index(drop=True), role, **where)
                     low, middle, high = fit.log_quantiles(upper, [0.05, 0.5, 0.95])
             except CptlawError as problem:
                 progress(f"not fitted: {problem}")
@@ -137,7 +154,12 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write the tables to studies/results")
     asked = parser.parse_args()
     file = pd.read_csv(data_file(FILE, asked.data))
-    rows = (row for name in asked.only.split(",") for row in forecasts(load(file, *name.split(":")), name))
+    known = {name: load(file, *name.split(":")) for name in CORPORA}
+    rows = [
+        row
+        for name in asked.only.split(",")
+        for row in forecasts(known[name], name, [known[one] for one in of_same_bases(name)])
+    ]
     made = tables(pd.DataFrame(rows))
     print(show(made))
     if asked.write:
