@@ -28,7 +28,7 @@ from cptlaw.fitting.solving.priors import values
 from cptlaw.fitting.solving.restraint import Prior, Restraint
 from cptlaw.fitting.solving.training_rows import TrainingRows, training_rows
 from cptlaw.laws.calculus import Array
-from cptlaw.laws.shared_tokens import SharedTokens, middle
+from cptlaw.laws.shared_tokens import USUAL, SharedTokens, middle
 from cptlaw.runs import Runs
 from cptlaw.runs.where import parse
 
@@ -118,7 +118,9 @@ def by_corpus(table: Runs, on: str, where: str | None) -> tuple[Runs, dict[str, 
     if chosen.nunique() != 1 or chosen.isna().any():
         return table, {}
     own = str(chosen.iloc[0])
-    of_all = (frame["domain"].isna() & ~adapted).to_numpy()
+    # A column that base models fill and no run of this corpus does would have to be read of all.
+    unsaid = [name for name in USUAL if name in frame.columns and frame.loc[chosen.index, name].isna().all()]
+    of_all = (frame["domain"].isna() & ~adapted & frame[unsaid].isna().all(axis=1)).to_numpy()
     alike = condition.mask(frame.assign(domain=own))
     asked = frame.loc[alike & adapted & frame.index.isin(table.on(on).frame.index) & frame["domain"].notna(), "domain"]
     counts = asked.astype(str).value_counts().drop(own, errors="ignore").sort_index()

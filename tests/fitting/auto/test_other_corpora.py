@@ -92,6 +92,9 @@ def test_a_filter_holds_for_the_other_corpora_too_and_keeps_base_models(tables) 
         assert (one.frame["tokens"] == 0).any()
     kept = choose_rows(table, "source", WHERE).frame
     assert (kept["tokens"] == 0).sum() == (runs.on("source").frame["tokens"] == 0).sum()
+    unsaid = tables[0].assign(lr_pretrain=tables[0]["lr_pretrain"].where(tables[0]["domain"] != OWN))
+    table, _ = by_corpus(read_runs(unsaid), "source", WHERE)
+    assert (choose_rows(table, "source", WHERE).frame["tokens"] > 0).all()
     assert by_corpus(runs, "source", "n_params < 1e8")[1] == {}  # of no single corpus
     assert by_corpus(runs, "source", None)[1] == {}
 
