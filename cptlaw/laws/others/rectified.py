@@ -32,7 +32,7 @@ class Rectified(Law):
     status = "secondary source"
     inputs = ("n_params", "tokens")
     units = {"n_params": 1e9, "tokens": 1.0}
-    amplitudes = (Amplitude("E", usual=(0.3, 0.6, "share")), Amplitude("B", usual=(0.3, 1.0, "share")))
+    amplitudes = (Amplitude("E", usual=(0.2, 0.6, "share")), Amplitude("B", usual=(0.3, 1.0, "share")))
     shapes = {
         "alpha": EXPONENT,
         "beta": Shape(0.05, 2.0, start=(0.2, 1.0), usual=(0.5, 0.5, "log")),
