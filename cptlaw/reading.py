@@ -226,7 +226,8 @@ def parse_yaml(text: str, label: str) -> Any:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = "" if mark is None else f", line {mark.line + 1}"
-        problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read"
+        said = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read"
+        problem = said.replace("exceeded maximum nesting depth", _TOO_DEEP)  # newer versions of the parser look ahead
         raise DataError(f"{label}{line}: not YAML ({problem}). Mend the line, or quote the text.") from None
 
 

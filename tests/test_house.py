@@ -38,11 +38,11 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 # Code lines per room, without docstrings, comments, blanks and imports. A ceiling goes down with its room; to raise one
 # is a decision, whose reason stands in the commit.
 CEILINGS = {
-    "words, files, results": 1213,
-    "answering": 1879,
+    "words, files, results": 1214,
+    "answering": 1877,
     "cli": 872,
     "examples": 32,
-    "fitting": 5113,
+    "fitting": 5120,
     "forecasting": 3658,
     "importing": 1271,
     "laws": 3538,
@@ -53,7 +53,7 @@ CEILINGS = {
     "cptlaw_app": 347,
     "cptlaw_sweep": 4703,
 }
-IN_ALL = 31884  # of which 26,813 in the core, where 17,500 are aimed at
+IN_ALL = 31892  # of which 26,820 in the core, where 17,500 are aimed at
 POSITIONAL = 6  # parameters that may be given by place; options are named
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
 IMPORT_BY_NAME = {
