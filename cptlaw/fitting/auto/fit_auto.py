@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cptlaw.errors import CptlawError, FitError, listed
+from cptlaw.errors import CptlawError, FitError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.auto.average import Average
 from cptlaw.fitting.auto.candidates import Candidate, candidates
 from cptlaw.fitting.auto.curve_tables import as_curves
-from cptlaw.fitting.auto.other_corpora import Taught, as_fitted, by_corpus, taught
+from cptlaw.fitting.auto.other_corpora import Taught, as_fitted, by_corpus, heard, taught
 from cptlaw.fitting.auto.rows import (
     Chosen,
     choose_rows,
@@ -115,18 +115,8 @@ def fit_auto(
     if not fits:
         raise FitError(f"no law can be fitted to the {len(frame)} rows of {name!r}: " + reasons_in_words(skipped))
     if any(isinstance(candidate, Taught) for candidate, _, _ in fits):
-        rows = replace(rows, findings=(*rows.findings, _heard(others)))
+        rows = replace(rows, findings=(*rows.findings, heard(others)))
     return _averaged(rows, fits, sources, skipped, table, name, provenance)
-
-
-def _heard(others: Mapping[str, Runs]) -> Finding:
-    return Finding(
-        "info",
-        "other-corpora",
-        f"what the runs on {listed([repr(name) for name in others], 3)} say of the laws is a prior for this corpus.",
-        "To fit it alone, give a table without the others.",
-        data={"corpora": list(others)},
-    )
 
 
 def refuse_steps(table: Runs, rows: Chosen) -> None:

@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from cptlaw.findings import Finding, by_severity
-from cptlaw.fitting.auto.candidates import all_priors, firmer
+from cptlaw.fitting.auto.candidates import Candidate
 from cptlaw.fitting.auto.fit_auto import STARTS
+from cptlaw.fitting.auto.other_corpora import Taught, as_fitted, by_corpus, heard, taught
 from cptlaw.fitting.auto.rows import CPT_COLUMNS, Chosen
 from cptlaw.fitting.auto.under_trained import without_under_trained
 from cptlaw.fitting.fit_rows import fit_rows
@@ -29,16 +30,22 @@ FIRM = ("chinchilla", "kaplan")  # laws of models from scratch, whose rows err t
 def fit_one(chosen: Law, table: Runs, on: str, where: str | None, how: HowToFit) -> LawFit:
     """Return the fit of one law; see `cptlaw.fit`."""
     seed, plain, starts = how.get("seed", 0), how.get("restraint") == "none", how.get("starts")
+    table, others = (table, {}) if plain else by_corpus(table, on, where)
     training = training_rows(chosen, table, on, where, how.get("schedules"))
     if not plain and reads_priors(chosen):
         training, table = without_brief(training, table, where)
-    of_source = usual if plain else lambda rows: with_priors(rows, Restraint()) or usual(rows)
+    others = {name: as_fitted(runs, training.on) for name, runs in others.items()}
+    candidate = taught(Candidate(chosen, firm=chosen.name in FIRM), training.frame, others, training.on, seed)
+    if isinstance(candidate, Taught):
+        findings = (*training.findings, heard(others))
+        training = replace(training, law=candidate.law.reading(training.frame), findings=findings)
+    of_source = usual if plain else lambda rows: with_priors(rows, Restraint(), candidate) or usual(rows)
     from_source = with_source(training, table, where, seed, None if plain else STARTS, of_source)
     training, chosen = from_source.training, from_source.training.law
     given = Restraint.build(chosen, how.get("fix"), how.get("tie"), how.get("bound"), how.get("prior"))
     training = training.chosen()
     informed = given.with_known(chosen, from_source.known)
-    learned = None if plain else with_priors(training, informed)
+    learned = None if plain else with_priors(training, informed, candidate)
     restraint = given.joined(chosen, training.role, from_source.known) if learned is None else learned
     if starts is None and learned is not None and set(learned.priors) >= {one[0] for one in learned.groups(chosen)}:
         starts = STARTS  # with a prior on every parameter, searches agree
@@ -94,13 +101,14 @@ def reads_priors(law: Law) -> bool:
     return not law.on_base_models and law.forecasts
 
 
-def with_priors(training: TrainingRows, given: Restraint) -> Restraint | None:
+def with_priors(training: TrainingRows, given: Restraint, candidate: Candidate) -> Restraint | None:
     """Return a restraint with priors on all that it leaves open; None for laws of which nothing is known."""
     law = training.law
     if not reads_priors(law):
         return None
-    priors = all_priors(law, training.role, training.frame)
-    priors = firmer(priors, len(training.frame)) if law.name in FIRM else priors
-    open_ = set(law.parameters) - given.named
-    weak = {name: prior for name, prior in priors.items() if name in open_}
-    return replace(given, priors={**given.priors, **weak}) if weak else None
+    known, open_ = candidate.restraint(training), set(law.parameters) - given.named
+    weak = {name: prior for name, prior in known.priors.items() if name in open_}
+    pairs = {pair: alike for pair, alike in known.correlations.items() if set(pair) <= set(weak)}
+    if not weak:
+        return None
+    return replace(given, priors={**given.priors, **weak}, correlations={**given.correlations, **pairs})

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from cptlaw.errors import CptlawError
+from cptlaw.errors import CptlawError, listed
+from cptlaw.findings import Finding
 from cptlaw.fitting.auto.candidates import Candidate
 from cptlaw.fitting.auto.rows import choose_rows, with_source_rows, without_lone_base_models
 from cptlaw.fitting.auto.under_trained import without_under_trained
@@ -160,6 +161,17 @@ def taught(candidate: Candidate, frame: pd.DataFrame, others: Mapping[str, Runs]
         except (CptlawError, np.linalg.LinAlgError):  # too little was measured there
             continue
     return Taught(**{**vars(plain), "others": tuple(fits)}) if fits else candidate
+
+
+def heard(others: Mapping[str, Runs]) -> Finding:
+    """Say which other corpora are heard."""
+    return Finding(
+        "info",
+        "other-corpora",
+        f"what the runs on {listed([repr(name) for name in others], 3)} say of the laws is a prior for this corpus.",
+        "To fit it alone, give a table without the others.",
+        data={"corpora": list(others)},
+    )
 
 
 def _fitted(candidate: Candidate, runs: Runs, on: str, seed: int) -> list[LawFit]:

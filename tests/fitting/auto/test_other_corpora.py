@@ -125,3 +125,16 @@ def test_many_rows_of_its_own_decide(tables) -> None:
     rows = own[(own["tokens"] > 0) & (own["eval"] == "source")]
     informed, plain = fitted(frame, "source", "domain == 'tulu'"), fitted(own, "source")
     assert np.abs(np.log(informed.predict(rows) / plain.predict(rows))).mean() < 0.004
+
+
+def test_a_named_law_hears_other_corpora_as_law_auto_does(tables) -> None:
+    together, alone, rest = tables
+    law = "shared-tokens:rate=progress"
+    with leaving_out("watts"):
+        informed, plain = cl.fit(law, together, "source", WHERE), cl.fit(law, alone, "source")
+        free = cl.fit(law, together, "source", WHERE, prior={"g": "0.2:0.01"})
+    assert error(informed, rest) < 0.5 * error(plain, rest)
+    assert "other-corpora" in [one.code for one in informed.findings]
+    assert free.params["g"] == pytest.approx(0.2, rel=0.1)  # what is given stands before what others say
+    rows = cl.fit(law, together, "source", "domain == 'tulu'", restraint="none")
+    assert "other-corpora" not in [one.code for one in rows.findings]
