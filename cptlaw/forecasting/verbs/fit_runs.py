@@ -50,8 +50,8 @@ def fit(
         The eval whose loss is fitted: its name, or ``source`` or ``target``.
     where
         Filter of rows, such as ``"ptpp <= 31 and replay > 0"``. Where it chooses one of several domains, as in
-        ``"domain == 'law'"``, law auto keeps base models without a domain, and what the other domains' rows under the
-        same filter say of its laws is a prior.
+        ``"domain == 'law'"``, base models without a domain stay, and what the other domains' rows under the same
+        filter say of `shared-tokens`, by name or in law auto, is a prior; not with restraint none.
     **how
         As follows; all may be left out.
 
