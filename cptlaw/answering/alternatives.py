@@ -110,13 +110,12 @@ def instead(
     return (nearest, *(_adapter(base, without, entry) for entry in _learned()["lora"][1:3]))
 
 
-def measured_base(target: pd.DataFrame, point: Mapping[str, float]) -> float | None:
-    """Return the measured target loss of the asked base model: rows of no tokens at its size and budget."""
-    rows = target[target["tokens"] == 0] if "tokens" in target else target[:0]
+def measured_base(base: pd.DataFrame, point: Mapping[str, float]) -> float | None:
+    """Return the measured target loss of the asked base model, of those that a fit knows: at its size and budget."""
     for name in ("n_params", "ptpp"):
-        if name in point and name in rows:
-            rows = rows[np.isclose(rows[name].to_numpy(dtype=float), point[name], rtol=0.02)]
-    return float(rows["loss"].mean()) if len(rows) else None
+        if name in point and base[name].notna().any():
+            base = base[np.isclose(base[name].to_numpy(dtype=float), point[name], rtol=0.02)]
+    return float(base["loss"].mean()) if len(base) else None
 
 
 def _merge(

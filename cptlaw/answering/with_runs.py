@@ -77,8 +77,8 @@ def from_runs(
         without_risk={name: getattr(plain, name, None) for name in (*WITHOUT_RISK, *EXPECTED)},
         what_if=what_if(asked, fits, sure),
         other_sizes=other_sizes(asked, fits, asked.risk, scores) if sure.feasible else (),
-        options=by_replay(asked, sure, _base_target_loss(runs, asked, sure)),
-        alternatives=_alternatives(runs, asked, fits, sure),
+        options=by_replay(asked, sure, _base_target_loss(fits["target"].base, asked, sure)),
+        alternatives=_alternatives(asked, fits, sure),
         blocking=sure.blocking,
         best_reachable=sure.best_reachable,
         next_runs=cells,
@@ -94,22 +94,25 @@ def from_runs(
     )
 
 
-def _alternatives(runs: Runs, question: Asked, fits: Mapping[str, Any], plan: MixPlan) -> tuple[Mapping[str, Any], ...]:
+def _alternatives(question: Asked, fits: Mapping[str, Any], plan: MixPlan) -> tuple[Mapping[str, Any], ...]:
     """Return what else would save the source, where the plan replays any of it."""
     if not plan.feasible or plan.replay is None or plan.tokens is None:
         return ()
-    losses = {"base_target_loss": _base_target_loss(runs, question, plan), "base_source_loss": plan.base_source_loss}
+    losses = {
+        "base_target_loss": _base_target_loss(fits["target"].base, question, plan),
+        "base_source_loss": plan.base_source_loss,
+    }
     point = point_of(question, plan) | WHOLE
     result = alternatives(fits, point, **losses, forgetting=plan.forgetting)
     searched = {"merge": plan.merge_weight, "lora": plan.lora_rank}  # what the runs tell of was among the choices
     return tuple(one for one in result if searched[one["method"]] is None)
 
 
-def _base_target_loss(runs: Runs, question: Asked, plan: MixPlan) -> float | None:
+def _base_target_loss(base: pd.DataFrame, question: Asked, plan: MixPlan) -> float | None:
     """Return the target loss of the asked base model, given or measured, where a mix is planned."""
     if question.base_target_loss is not None:
         return float(question.base_target_loss)
-    return measured_base(runs.on("target").frame, point_of(question, plan)) if plan.feasible else None
+    return measured_base(base, point_of(question, plan)) if plan.feasible else None
 
 
 def _page(runs: Runs, question: Asked, fits: Mapping[str, Any], plan: MixPlan, scores: Mapping[str, Any]) -> Any:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cptlaw.errors import CptlawError
+from cptlaw.errors import CptlawError, FitError
+from cptlaw.fitting.checking.cuts import trained
 from cptlaw.fitting.curvature import as_priors
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.law_fit import LawFit
@@ -77,6 +78,8 @@ def with_source(
         return FromSource(training, Restraint())
     try:
         of_source = training_rows(chosen.reading(training.frame, pays=False), table, "source", where)
+        if not trained(of_source.frame).any():
+            raise FitError("no run with tokens above 0 has a source loss.")
         options = Options.build(of_source.law, starts=starts, seed=seed, restraint=restrain(of_source))
         fitted = fit_rows(of_source, options, checked=not options.restraint.priors)
         in_doubt = [name.removesuffix(SUFFIX) for name in paying.in_doubt if name in paying.from_source]

@@ -16,7 +16,7 @@ from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.auto.average import Average
 from cptlaw.fitting.auto.candidates import Candidate, candidates
 from cptlaw.fitting.auto.curve_tables import as_curves
-from cptlaw.fitting.auto.other_corpora import Taught, as_fitted, by_corpus, heard, taught
+from cptlaw.fitting.auto.other_corpora import as_fitted, by_corpus, heard, taught
 from cptlaw.fitting.auto.rows import (
     Chosen,
     choose_rows,
@@ -37,7 +37,7 @@ from cptlaw.fitting.solving.options import Options
 from cptlaw.fitting.solving.origin import provenance_of
 from cptlaw.fitting.solving.training_rows import training_rows
 from cptlaw.fitting.weights import RolloutScores
-from cptlaw.laws.shared_tokens import WHOLE
+from cptlaw.laws.shared_tokens import WHOLE, SharedTokens
 from cptlaw.progress import track
 from cptlaw.runs import Runs
 from cptlaw.runs.schema import mix_columns
@@ -77,16 +77,18 @@ def fit_auto(
     count = int(trained(frame).sum()) if rows.is_curves or "tokens" in frame.columns else 0
     refuse_steps(table, rows)
     if not count:
-        raise FitError(f"no row of {name!r} has tokens above 0: law auto needs a run, in column tokens.")
+        kept = "" if where is None else f" that answers {where!r}"
+        raise FitError(f"no row of {name!r}{kept} has tokens above 0: law auto needs a run, in column tokens.")
     paired = with_source_rows(together, rows, where, schedules is not None)
     place = pd.Series(np.arange(len(frame)), index=frame.index)
     fits: list[tuple[Candidate, LawFit, Places]] = []
     sources: dict[str, LawFit] = {}
     skipped: dict[str, str] = {}
     provenance = provenance_of(everything, name, where)
-    base = table.base_losses(name)
-    others = {one: as_fitted(runs, name) for one, runs in others.items()}
-    for candidate in track([*candidates(rows, role, schedules is not None)], f"fitting laws to {name}"):
+    base = together.base_losses(name)
+    every = [*candidates(rows, role, schedules is not None)]
+    others = as_fitted(others, name) if any(isinstance(one.law, SharedTokens) for one in every) else {}
+    for candidate in track(every, f"fitting laws to {name}"):
         try:
             candidate = taught(candidate, frame, others, name, seed)
             needed = schedules if candidate.law.needs_schedules else None
@@ -114,9 +116,8 @@ def fit_auto(
             skipped[candidate.law.spec] = str(error)
     if not fits:
         raise FitError(f"no law can be fitted to the {len(frame)} rows of {name!r}: " + reasons_in_words(skipped))
-    if any(isinstance(candidate, Taught) for candidate, _, _ in fits):
-        rows = replace(rows, findings=(*rows.findings, heard(others)))
-    return _averaged(rows, fits, sources, skipped, table, name, provenance)
+    rows = replace(rows, findings=(*rows.findings, *heard(candidate for candidate, _, _ in fits)))
+    return _averaged(rows, fits, sources, skipped, together, name, provenance)
 
 
 def refuse_steps(table: Runs, rows: Chosen) -> None:

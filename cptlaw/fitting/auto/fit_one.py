@@ -10,7 +10,7 @@ from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.auto.candidates import Candidate
 from cptlaw.fitting.auto.fit_auto import STARTS
 from cptlaw.fitting.auto.other_corpora import Taught, as_fitted, by_corpus, heard, taught
-from cptlaw.fitting.auto.rows import CPT_COLUMNS, Chosen
+from cptlaw.fitting.auto.rows import CPT_COLUMNS, Chosen, main_kind
 from cptlaw.fitting.auto.under_trained import without_under_trained
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.from_source import usual, with_source
@@ -22,6 +22,7 @@ from cptlaw.fitting.solving.restraint import Restraint
 from cptlaw.fitting.solving.training_rows import TrainingRows, training_rows
 from cptlaw.fitting.weights import RolloutScores
 from cptlaw.laws import Law
+from cptlaw.laws.shared_tokens import SharedTokens
 from cptlaw.runs import Runs
 
 FIRM = ("chinchilla", "kaplan")  # laws of models from scratch, whose rows err together however many they are
@@ -30,14 +31,16 @@ FIRM = ("chinchilla", "kaplan")  # laws of models from scratch, whose rows err t
 def fit_one(chosen: Law, table: Runs, on: str, where: str | None, how: HowToFit) -> LawFit:
     """Return the fit of one law; see `cptlaw.fit`."""
     seed, plain, starts = how.get("seed", 0), how.get("restraint") == "none", how.get("starts")
-    table, others = (table, {}) if plain else by_corpus(table, on, where)
+    everything, heard_of = table, isinstance(chosen, SharedTokens) and not plain
+    others = by_corpus(main_kind(table, where)[0], on, where)[1] if heard_of else {}
+    table, _ = by_corpus(table, on, where)
     training = training_rows(chosen, table, on, where, how.get("schedules"))
     if not plain and reads_priors(chosen):
         training, table = without_brief(training, table, where)
-    others = {name: as_fitted(runs, training.on) for name, runs in others.items()}
-    candidate = taught(Candidate(chosen, firm=chosen.name in FIRM), training.frame, others, training.on, seed)
+    plainly, others = Candidate(chosen, firm=chosen.name in FIRM), as_fitted(others, training.on)
+    candidate = taught(plainly, training.frame, others, training.on, seed)
     if isinstance(candidate, Taught):
-        findings = (*training.findings, heard(others))
+        findings = (*training.findings, *heard([candidate]))
         training = replace(training, law=candidate.law.reading(training.frame), findings=findings)
     of_source = usual if plain else lambda rows: with_priors(rows, Restraint(), candidate) or usual(rows)
     from_source = with_source(training, table, where, seed, None if plain else STARTS, of_source)
@@ -51,7 +54,7 @@ def fit_one(chosen: Law, table: Runs, on: str, where: str | None, how: HowToFit)
         starts = STARTS  # with a prior on every parameter, searches agree
     options = Options.build(chosen, how.get("delta"), starts, seed, restraint)
     fitted = fit_rows(
-        training, options, base=table.base_losses(training.on), provenance=provenance_of(table, training.on, where)
+        training, options, base=table.base_losses(training.on), provenance=provenance_of(everything, training.on, where)
     )
     if learned is None:
         return fitted
@@ -62,10 +65,11 @@ def fit_one(chosen: Law, table: Runs, on: str, where: str | None, how: HowToFit)
     folds = [folds[i] for i in joined]
     reach = np.array([fold.reach for fold in folds]) if folds else np.zeros((0, 0))
     added = tuple(name for name in learned.priors if name not in informed.priors)
+    told = "corpora and " if isinstance(candidate, Taught) else ""
     note = Finding(
         "info",
         "learned-priors",
-        f"what other studies say of {', '.join(added)} is added as weak priors, as law auto does.",
+        f"what other {told}studies say of {', '.join(added)} is added as weak priors, as law auto does.",
         "restraint none fits the rows alone.",
     )
     return replace(

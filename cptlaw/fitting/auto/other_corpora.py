@@ -8,7 +8,8 @@ the one that is asked about. With many rows of its own it decides itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -49,9 +50,12 @@ class Taught(Candidate):
     ----------
     others
         The fits to both losses of other corpora.
+    corpora
+        Which corpora these are.
     """
 
     others: tuple[LawFit, ...] = ()
+    corpora: tuple[str, ...] = ()
 
     def restraint(self, training: TrainingRows, known: Restraint | None = None) -> Restraint:
         """Return ties, what the source loss tells, and what other corpora and other studies say of the rest."""
@@ -106,10 +110,11 @@ def _told(fit: LawFit, names: list[str], kinds: tuple[str, ...]) -> tuple[Array,
 
 
 def by_corpus(table: Runs, on: str, where: str | None) -> tuple[Runs, dict[str, Runs]]:
-    """Return the runs with the base models that belong to all corpora, and by name the runs on the other corpora.
+    """Return the runs with the base models that belong to the chosen corpus, and by name the runs on the others.
 
-    Where the rows of a filter are of one of several domains, base models without a domain are of that one too, and rows
-    of the others are those that the filter would keep if they were of that domain. Elsewhere the runs are as given.
+    Where the rows of a filter are of one of several domains, base models without a domain are of that one too, those of
+    other domains are left out if it has its own, and rows of the others are those that the filter would keep if they
+    were of that domain. Elsewhere the runs are as given.
     """
     frame = table.frame
     if where is None or not {"domain", "tokens"} <= set(frame.columns) or frame["domain"].nunique() < 2:
@@ -122,19 +127,31 @@ def by_corpus(table: Runs, on: str, where: str | None) -> tuple[Runs, dict[str, 
     # A column that base models fill and no run of this corpus does would have to be read of all.
     unsaid = [name for name in USUAL if name in frame.columns and frame.loc[chosen.index, name].isna().all()]
     of_all = (frame["domain"].isna() & ~adapted & frame[unsaid].isna().all(axis=1)).to_numpy()
-    alike = condition.mask(frame.assign(domain=own))
-    asked = frame.loc[alike & adapted & frame.index.isin(table.on(on).frame.index) & frame["domain"].notna(), "domain"]
-    counts = asked.astype(str).value_counts().drop(own, errors="ignore").sort_index()
-    heard = counts[counts >= LEAST_ROWS].sort_values(ascending=False, kind="stable").index[:MOST_CORPORA]
-    others = {name: table.keep(alike & (of_all | (frame["domain"] == name).to_numpy())) for name in heard}
-    return replace(table, frame=frame.assign(domain=frame["domain"].where(~of_all, own))), others
+    alike = condition.mask(frame.assign(domain=own)) & frame.get("n_params", frame["tokens"]).notna().to_numpy()
+    heard = alike & (frame["tokens"] > 0).to_numpy() & frame.index.isin(table.on(on).frame.index)
+    counts = (
+        frame[heard & (frame["domain"] != own)].astype({"domain": str}).groupby("domain")["loss"].agg(["size", "sum"])
+    )
+    # Those of most rows; of as many, by their losses, for a name must not decide.
+    most = counts[counts["size"] >= LEAST_ROWS].sort_values(["size", "sum"], ascending=False).index[:MOST_CORPORA]
+    others = {name: table.keep(alike & (of_all | (frame["domain"] == name).to_numpy())) for name in sorted(most)}
+    foreign = ~adapted & (frame["domain"].notna() & (frame["domain"] != own)).to_numpy()
+    measured = frame.loc[
+        ~adapted & ~foreign, "eval"
+    ]  # where this corpus has base models of its own, those of others go
+    kept = frame.assign(domain=frame["domain"].where(~of_all, own))[~(foreign & frame["eval"].isin(measured))]
+    return replace(table, frame=kept), others
 
 
-def as_fitted(runs: Runs, on: str) -> Runs:
-    """Return the rows of one corpus that law auto would fit it on, of the eval and of the source loss beside it."""
-    role = runs.role(on)
-    rows = without_under_trained(without_lone_base_models(choose_rows(runs, on, None), role), role)
-    return with_source_rows(runs, rows, None)
+def as_fitted(others: Mapping[str, Runs], on: str) -> dict[str, Runs]:
+    """Return the rows of other corpora that law auto would fit, of the eval and of the source loss beside it."""
+    result = {}
+    for name, runs in others.items():
+        rows, role = choose_rows(runs, on, None), runs.role(on)
+        if trained(rows.frame).sum() >= LEAST_ROWS:
+            rows = without_under_trained(without_lone_base_models(rows, role), role)
+            result[name] = with_source_rows(runs, rows, None)
+    return result
 
 
 def taught(candidate: Candidate, frame: pd.DataFrame, others: Mapping[str, Runs], on: str, seed: int) -> Candidate:
@@ -154,24 +171,22 @@ def taught(candidate: Candidate, frame: pd.DataFrame, others: Mapping[str, Runs]
     # The law is read at one reference size, and up to one largest size, by all of them.
     whole = candidate.law.reading(pd.concat([frame, *(runs.on(on).frame for runs in others.values())]))
     law = candidate.law.with_options(around=middle(frame) or whole.around, largest=whole.largest)
-    plain, fits = replace(candidate, law=law), []
-    for runs in others.values():
-        try:
-            fits += _fitted(plain, runs, on, seed)
-        except (CptlawError, np.linalg.LinAlgError):  # too little was measured there
-            continue
-    return Taught(**{**vars(plain), "others": tuple(fits)}) if fits else candidate
+    plain, fits = replace(candidate, law=law), {}
+    for name, runs in others.items():
+        with suppress(CptlawError, np.linalg.LinAlgError):  # too little was measured there
+            fits[name] = _fitted(plain, runs, on, seed)
+    told = [fit for one in fits.values() for fit in one]
+    return Taught(**{**vars(plain), "others": tuple(told), "corpora": tuple(fits)}) if fits else candidate
 
 
-def heard(others: Mapping[str, Runs]) -> Finding:
-    """Say which other corpora are heard."""
-    return Finding(
-        "info",
-        "other-corpora",
-        f"what the runs on {listed([repr(name) for name in others], 3)} say of the laws is a prior for this corpus.",
-        "To fit it alone, give a table without the others.",
-        data={"corpora": list(others)},
+def heard(candidates: Iterable[Candidate]) -> tuple[Finding, ...]:
+    """Say which other corpora candidates hear, if any."""
+    names = sorted({name for one in candidates if isinstance(one, Taught) for name in one.corpora})
+    message = (
+        f"what the runs on {listed([repr(name) for name in names], 3)} say of the laws is a prior for this corpus."
     )
+    advice = "To fit it alone, give a table without the others."
+    return (Finding("info", "other-corpora", message, advice, data={"corpora": names}),) if names else ()
 
 
 def _fitted(candidate: Candidate, runs: Runs, on: str, seed: int) -> list[LawFit]:

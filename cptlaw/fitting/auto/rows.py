@@ -200,7 +200,8 @@ def collapsed_runs(frame: pd.DataFrame, among: set[str]) -> set[str]:
     """
     if "lr_peak" not in frame.columns:
         return set()
-    rows = frame[(frame["tokens"] > 0) & frame["run"].isin(among) & frame["lr_peak"].notna()]
+    losses = frame["metric"].isna() if "metric" in frame.columns else True  # of a score twice as much is better
+    rows = frame[(frame["tokens"] > 0) & frame["run"].isin(among) & frame["lr_peak"].notna() & losses]
     rows = rows.reset_index(drop=True)  # the evals of one line of a wide table bear its number
     same = [name for name in ("eval", "n_params", "tokens", "replay") if name in rows.columns]
     best = rows.loc[rows.groupby(same, observed=True, dropna=False)["loss"].transform("idxmin")]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cptlaw.fitting.checking.cuts import trained_rows
 from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.uncertainty.intervals import MIN_RUNS, bands
 from cptlaw.reporting.figures.figure import COLOURS, INK, Figure, add_band, axis, blank, level_text, translucent
@@ -91,9 +92,10 @@ def _title(fit: Fit, at: Mapping[str, float], data: pd.DataFrame, coverage: floa
 
 
 def _range(fit: Fit, at: Mapping[str, float], measured: pd.DataFrame | None) -> tuple[float, float]:
-    tokens = fit.data["tokens"].to_numpy(dtype=float)
-    if "n_params" in at and "n_params" in fit.data.columns:
-        tokens = tokens / fit.data["n_params"].to_numpy(dtype=float) * float(at["n_params"])
+    rows = trained_rows(fit)
+    tokens = rows["tokens"].to_numpy(dtype=float)
+    if "n_params" in at and "n_params" in rows.columns:
+        tokens = tokens / rows["n_params"].to_numpy(dtype=float) * float(at["n_params"])
     low, high = float(tokens.min()), float(tokens.max())
     if "tokens" in at:
         low, high = min(low, float(at["tokens"])), max(high, float(at["tokens"]))

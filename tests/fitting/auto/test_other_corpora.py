@@ -102,7 +102,7 @@ def test_a_filter_holds_for_the_other_corpora_too_and_keeps_base_models(tables) 
 @pytest.mark.parametrize("on", ["source", "target"])
 def test_priors_are_narrower_than_other_studies_and_have_a_floor(tables, on) -> None:
     table, others = by_corpus(read_runs(tables[0]), on, WHERE)
-    others = {name: as_fitted(runs, on) for name, runs in others.items()}
+    others = as_fitted(others, on)
     rows = choose_rows(table, on, WHERE)
     plain = middle_of_cpt(rows.frame)
     widths = []
@@ -138,3 +138,41 @@ def test_a_named_law_hears_other_corpora_as_law_auto_does(tables) -> None:
     assert free.params["g"] == pytest.approx(0.2, rel=0.1)  # what is given stands before what others say
     rows = cl.fit(law, together, "source", "domain == 'tulu'", restraint="none")
     assert "other-corpora" not in [one.code for one in rows.findings]
+
+
+def test_other_corpora_that_cannot_be_fitted_are_neither_heard_nor_named(tables) -> None:
+    frame = tables[0]
+    tulu = (frame["domain"] == "tulu") & (frame["tokens"] > 0)
+    unread = frame.assign(lr_pretrain=frame["lr_pretrain"].mask(tulu))
+    without = fitted(frame[frame["domain"] != "tulu"], "source", WHERE)
+    beside = fitted(unread, "source", WHERE)
+    rows = tables[2][tables[2]["eval"] == "source"]
+    np.testing.assert_allclose(beside.predict(rows), without.predict(rows), rtol=1e-9)
+    (finding,) = [one for one in beside.findings if one.code == "other-corpora"]
+    assert "tulu" not in finding.data["corpora"]
+    sizeless = frame.assign(n_params=frame["n_params"].mask(tulu & (frame["run"] == frame.loc[tulu, "run"].iloc[0])))
+    assert np.isfinite(fitted(sizeless, "source", WHERE).predict(rows)).all()
+
+
+def test_base_losses_are_those_of_the_corpus_where_it_has_its_own(tables) -> None:
+    frame = tables[0]
+    base = frame["tokens"] == 0
+    named = pd.concat(
+        [
+            frame[~base],
+            *(
+                frame[base].assign(domain=name, run=frame["run"].astype(str) + name, loss=frame["loss"] * level)
+                for name, level in ((OWN, 1.0), ("tulu", 1.2))
+            ),
+        ]
+    )
+    expected = fitted(frame, "source", WHERE)
+    fit = fitted(named, "source", WHERE)
+    assert sorted(fit.base["loss"]) == pytest.approx(sorted(expected.base["loss"]))
+
+
+def test_a_target_with_a_domain_beside_sources_without_is_fitted_alone(tables) -> None:
+    frame = tables[0]
+    of_target = (frame["eval"] == "target") | (frame["tokens"] == 0)
+    fit = fitted(frame.assign(domain=frame["domain"].where(of_target)), "target", WHERE)
+    assert len(fit.data) == 3

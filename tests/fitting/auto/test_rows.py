@@ -92,6 +92,12 @@ def at_rates(losses, rates=(1e-4, 3e-4, 1e-3, 3e-3)):
     return cl.read_runs(pd.DataFrame(rows))
 
 
+def test_a_score_that_doubles_with_the_rate_is_no_broken_run():
+    table = at_rates({"target": (1.9, 1.8, 1.8, 1.75), "acc": (0.1, 0.2, 0.3, 0.5)}).frame.astype({"eval": str})
+    scored = cl.read_runs(table.assign(metric=np.where(table["eval"] == "acc", "accuracy", None), n_items=100))
+    assert len(choose_rows(scored, "target", None).frame) == 4
+
+
 def test_runs_that_a_high_rate_has_broken_are_left_out_of_both_losses():
     table = at_rates({"source": (3.8, 4.0, 4.9, 8.4), "target": (1.9, 1.8, 1.8, 3.5)})
     for role in ("source", "target"):
