@@ -114,7 +114,7 @@ def by_corpus(table: Runs, on: str, where: str | None) -> tuple[Runs, dict[str, 
 
     Where the rows of a filter are of one of several domains, base models without a domain are of that one too, those of
     other domains are left out if it has its own, and rows of the others are those that the filter would keep if they
-    were of that domain. Elsewhere the runs are as given.
+    were of that domain, under the same schedules. Elsewhere the runs are as given.
     """
     frame = table.frame
     if where is None or not {"domain", "tokens"} <= set(frame.columns) or frame["domain"].nunique() < 2:
@@ -128,6 +128,8 @@ def by_corpus(table: Runs, on: str, where: str | None) -> tuple[Runs, dict[str, 
     unsaid = [name for name in USUAL if name in frame.columns and frame.loc[chosen.index, name].isna().all()]
     of_all = (frame["domain"].isna() & ~adapted & frame[unsaid].isna().all(axis=1)).to_numpy()
     alike = condition.mask(frame.assign(domain=own)) & frame.get("n_params", frame["tokens"]).notna().to_numpy()
+    if "lr_schedule" in frame.columns:  # of runs under another schedule no law here could tell
+        alike &= ~adapted | frame["lr_schedule"].isin(frame.loc[chosen.index, "lr_schedule"].unique()).to_numpy()
     heard = alike & (frame["tokens"] > 0).to_numpy() & frame.index.isin(table.on(on).frame.index)
     counts = (
         frame[heard & (frame["domain"] != own)].astype({"domain": str}).groupby("domain")["loss"].agg(["size", "sum"])

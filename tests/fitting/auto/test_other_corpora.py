@@ -95,6 +95,9 @@ def test_a_filter_holds_for_the_other_corpora_too_and_keeps_base_models(tables) 
     unsaid = tables[0].assign(lr_pretrain=tables[0]["lr_pretrain"].where(tables[0]["domain"] != OWN))
     table, _ = by_corpus(read_runs(unsaid), "source", WHERE)
     assert (choose_rows(table, "source", WHERE).frame["tokens"] > 0).all()
+    decays = np.where(tables[0]["domain"] == "tulu", "wsd", "cosine")
+    scheduled = read_runs(tables[0].assign(lr_schedule=decays))
+    assert set(by_corpus(scheduled, "source", WHERE)[1]) == {"alpaca", "musicpile"}
     assert by_corpus(runs, "source", "n_params < 1e8")[1] == {}  # of no single corpus
     assert by_corpus(runs, "source", None)[1] == {}
 
