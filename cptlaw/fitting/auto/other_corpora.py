@@ -130,17 +130,15 @@ def by_corpus(table: Runs, on: str, where: str | None) -> tuple[Runs, dict[str, 
     alike = condition.mask(frame.assign(domain=own)) & frame.get("n_params", frame["tokens"]).notna().to_numpy()
     if "lr_schedule" in frame.columns:  # of runs under another schedule no law here could tell
         alike &= ~adapted | frame["lr_schedule"].isin(frame.loc[chosen.index, "lr_schedule"].unique()).to_numpy()
-    heard = alike & (frame["tokens"] > 0).to_numpy() & frame.index.isin(table.on(on).frame.index)
-    counts = (
-        frame[heard & (frame["domain"] != own)].astype({"domain": str}).groupby("domain")["loss"].agg(["size", "sum"])
-    )
+    of_eval = (frame["eval"] == table.on(on).frame["eval"].iloc[0]) & (frame["tokens"] > 0)
+    asked = frame[alike & of_eval & (frame["domain"] != own)].astype({"domain": str})
+    counts = asked.groupby("domain")["loss"].agg(["size", "sum"])
     # Those of most rows; of as many, by their losses, for a name must not decide.
     most = counts[counts["size"] >= LEAST_ROWS].sort_values(["size", "sum"], ascending=False).index[:MOST_CORPORA]
     others = {name: table.keep(alike & (of_all | (frame["domain"] == name).to_numpy())) for name in sorted(most)}
     foreign = ~adapted & (frame["domain"].notna() & (frame["domain"] != own)).to_numpy()
-    measured = frame.loc[
-        ~adapted & ~foreign, "eval"
-    ]  # where this corpus has base models of its own, those of others go
+    # Where this corpus has base models of its own, those of others go.
+    measured = frame.loc[~adapted & ~foreign, "eval"]
     kept = frame.assign(domain=frame["domain"].where(~of_all, own))[~(foreign & frame["eval"].isin(measured))]
     return replace(table, frame=kept), others
 
@@ -184,9 +182,8 @@ def taught(candidate: Candidate, frame: pd.DataFrame, others: Mapping[str, Runs]
 def heard(candidates: Iterable[Candidate]) -> tuple[Finding, ...]:
     """Say which other corpora candidates hear, if any."""
     names = sorted({name for one in candidates if isinstance(one, Taught) for name in one.corpora})
-    message = (
-        f"what the runs on {listed([repr(name) for name in names], 3)} say of the laws is a prior for this corpus."
-    )
+    called = listed([repr(name) for name in names], 3)
+    message = f"what the runs on {called} say of the laws is a prior for this corpus."
     advice = "To fit it alone, give a table without the others."
     return (Finding("info", "other-corpora", message, advice, data={"corpora": names}),) if names else ()
 
