@@ -42,7 +42,7 @@ CEILINGS = {
     "answering": 1879,
     "cli": 872,
     "examples": 32,
-    "fitting": 5135,
+    "fitting": 5133,
     "forecasting": 3658,
     "importing": 1271,
     "laws": 3538,
@@ -53,7 +53,7 @@ CEILINGS = {
     "cptlaw_app": 347,
     "cptlaw_sweep": 4703,
 }
-IN_ALL = 31910  # of which 26,860 in the core, where 17,500 are aimed at
+IN_ALL = 31908  # of which 26,858 in the core, where 17,500 are aimed at
 POSITIONAL = 6  # parameters that may be given by place; options are named
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
 IMPORT_BY_NAME = {

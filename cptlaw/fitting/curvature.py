@@ -82,6 +82,19 @@ def rows_per_base_model(fit: LawOnRows) -> float:
     return max(1.0, fit.n_points / max(groups, 1))
 
 
+def as_told(fit: LawOnRows, names: Sequence[str], kinds: tuple[str, ...]) -> tuple[Array, Array, Array]:
+    """Return free parameters of a fit as priors speak of them, (p,), their slopes, (p, v), and its doubt, (v, v).
+
+    The doubt is that of the coordinates, in the unit in which the fit weighed its priors: where data say nothing of a
+    parameter, its prior comes out again.
+    """
+    problem, at = fit.problem(), fit.optima[:1]
+    places = tuple(problem.free.index(name) for name in names)
+    scales = problem.scales_of(problem.columns(at[:, problem.k :]))
+    natural, (slopes,), _ = values(problem, at, places, kinds, scales, 1)
+    return natural[0], slopes, inverse_curvature(fit) * fit.prior_weight if fit.prior_weight else covariance(fit)
+
+
 def as_priors(fit: LawOnRows, names: Sequence[str], suffix: str, given: Sequence[str] = ()) -> Restraint:
     """Return what a fit says of some of its free parameters, as correlated priors for another fit.
 
@@ -94,16 +107,12 @@ def as_priors(fit: LawOnRows, names: Sequence[str], suffix: str, given: Sequence
     given
         Of its parameters, those that are taken as they were fitted: what is said holds beside them.
     """
-    problem, at = fit.problem(), fit.optima[:1]
     linear = [name in fit.law.shapes and fit.law.shapes[name].scale == "linear" for name in names]
     kinds = tuple("value" if one else "log" for one in linear)
-    places = tuple(problem.free.index(name) for name in names)
-    scales = problem.scales_of(problem.columns(at[:, problem.k :]))
-    natural, (slopes,), _ = values(problem, at, places, kinds, scales, 1)
-    means = [float(np.exp(one) if kind == "log" else one) for one, kind in zip(natural[0], kinds, strict=True)]
-    # In the unit in which the fit weighed its priors: where data say nothing of a parameter, its prior comes out again.
-    doubt = inverse_curvature(fit) * fit.prior_weight if fit.prior_weight else covariance(fit)
-    held = [problem.free.index(name) for name in given if name in problem.free]
+    natural, slopes, doubt = as_told(fit, names, kinds)
+    means = [float(np.exp(one) if kind == "log" else one) for one, kind in zip(natural, kinds, strict=True)]
+    free = fit.problem().free
+    held = [free.index(name) for name in given if name in free]
     if held:  # a shift that bends early is as large as one of larger B that bends late
         doubt = doubt - doubt[:, held] @ np.linalg.solve(doubt[np.ix_(held, held)], doubt[held])
     together = slopes @ doubt @ slopes.T

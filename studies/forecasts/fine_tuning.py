@@ -20,7 +20,8 @@ import cptlaw as cl
 from studies.harness import Array, data_file, progress, show, write_result
 
 FILE = "sft_flan.csv"
-MORE = {"8 times the samples": (12_800, 102_400), "8 to 32 times": (51_200, 409_600)}  # fitted up to, asked from
+# Samples that are fitted at most, and the fewest and the most that are asked.
+MORE = {"8 times the samples": (12_800, 102_400, 102_400), "8 to 32 times": (51_200, 409_600, 1_638_400)}
 LARGER = "the largest size"
 LINE_POINTS = 4
 
@@ -37,9 +38,8 @@ def load(file: pd.DataFrame, family: str) -> pd.DataFrame:
 def cuts(table: pd.DataFrame) -> Iterator[tuple[str, pd.Series[bool], pd.Series[bool]]]:
     """Yield what is forecast, the rows to fit, and the rows to forecast."""
     samples, size = table["tokens"], table["n_params"]
-    for name, (most, least) in MORE.items():
-        # Eight times as many is one amount; farther out there are two.
-        yield name, samples <= most, (samples >= least) & ((samples == least) | (most > 20_000))
+    for name, (fitted, fewest, most) in MORE.items():
+        yield name, samples <= fitted, samples.between(fewest, most)
     yield LARGER, size < size.max(), (size == size.max()) & (samples > 0)
 
 

@@ -31,14 +31,15 @@ FIRM = ("chinchilla", "kaplan")  # laws of models from scratch, whose rows err t
 def fit_one(chosen: Law, table: Runs, on: str, where: str | None, how: HowToFit) -> LawFit:
     """Return the fit of one law; see `cptlaw.fit`."""
     seed, plain, starts = how.get("seed", 0), how.get("restraint") == "none", how.get("starts")
-    everything, heard_of = table, isinstance(chosen, SharedTokens) and not plain
-    others = by_corpus(main_kind(table, where)[0], on, where)[1] if heard_of else {}
+    everything, hears = table, isinstance(chosen, SharedTokens) and not plain
+    # Of one kind, as law auto hears them: runs of another vocabulary say nothing here.
+    others = by_corpus(main_kind(table, where)[0], on, where)[1] if hears else {}
     table, _ = by_corpus(table, on, where)
     training = training_rows(chosen, table, on, where, how.get("schedules"))
     if not plain and reads_priors(chosen):
         training, table = without_brief(training, table, where)
-    plainly, others = Candidate(chosen, firm=chosen.name in FIRM), as_fitted(others, training.on)
-    candidate = taught(plainly, training.frame, others, training.on, seed)
+    candidate = Candidate(chosen, firm=chosen.name in FIRM)
+    candidate = taught(candidate, training.frame, as_fitted(others, training.on), training.on, seed)
     if isinstance(candidate, Taught):
         findings = (*training.findings, *heard([candidate]))
         training = replace(training, law=candidate.law.reading(training.frame), findings=findings)

@@ -21,15 +21,13 @@ from cptlaw.fitting.auto.candidates import Candidate
 from cptlaw.fitting.auto.rows import choose_rows, with_source_rows, without_lone_base_models
 from cptlaw.fitting.auto.under_trained import without_under_trained
 from cptlaw.fitting.checking.cuts import trained
-from cptlaw.fitting.curvature import ALIKE, SURE, inverse_curvature
+from cptlaw.fitting.curvature import ALIKE, SURE, as_told
 from cptlaw.fitting.fit_rows import FEW_STARTS, fit_rows
 from cptlaw.fitting.from_source import with_source
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.solving.options import Options
-from cptlaw.fitting.solving.priors import values
 from cptlaw.fitting.solving.restraint import Prior, Restraint
 from cptlaw.fitting.solving.training_rows import TrainingRows, training_rows
-from cptlaw.laws.calculus import Array
 from cptlaw.laws.shared_tokens import USUAL, SharedTokens, middle
 from cptlaw.runs import Runs
 from cptlaw.runs.where import parse
@@ -74,7 +72,8 @@ class Taught(Candidate):
         spread = np.array([plain.priors[name].sd for name in names]) * np.where(of_corpus, 1.0, DIFFER)
         precision, pull, sure = np.zeros((len(names), len(names))), np.zeros(len(names)), []
         for fit in fits:
-            at, doubt = _told(fit, names, kinds)
+            at, slopes, of_fit = as_told(fit, names, kinds)
+            doubt = slopes @ of_fit @ slopes.T
             # The target losses of another corpus have another level, which amplitudes follow.
             level = 0.0 if of_source else float(np.mean(loss - np.log(fit.predict(rows))))
             weight = np.linalg.inv(doubt + np.diag(spread**2))
@@ -98,15 +97,6 @@ class Taught(Candidate):
             priors={**plain.priors, **told},
             correlations={**plain.correlations, **{(names[i], names[j]): float(alike[i, j]) for i, j in pairs}},
         )
-
-
-def _told(fit: LawFit, names: list[str], kinds: tuple[str, ...]) -> tuple[Array, Array]:
-    """Return parameters of a fit as priors speak of them, (p,), and their covariance, (p, p)."""
-    problem, at = fit.problem(), fit.optima[:1]
-    places = tuple(problem.free.index(name) for name in names)
-    scales = problem.scales_of(problem.columns(at[:, problem.k :]))
-    natural, (slopes,), _ = values(problem, at, places, kinds, scales, 1)
-    return natural[0], slopes @ (inverse_curvature(fit) * fit.prior_weight) @ slopes.T
 
 
 def by_corpus(table: Runs, on: str, where: str | None) -> tuple[Runs, dict[str, Runs]]:
