@@ -3,10 +3,10 @@
 import contextlib
 import os
 import shutil
-import threading
 from pathlib import Path
 
 import pytest
+from serving import running
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="browser tests need Playwright: pip install 'cptlaw[dev]'")
 pytest.importorskip("flask", reason="the app needs Flask: pip install 'cptlaw[app]'")
@@ -36,10 +36,8 @@ def served(app):
     """Serve an app on any free port, and give its address."""
     from waitress import create_server
 
-    server = create_server(app, host="127.0.0.1", port=0, threads=6)
-    threading.Thread(target=server.run, daemon=True).start()
-    yield f"http://127.0.0.1:{server.effective_port}/"
-    server.close()
+    with running(create_server(app, host="127.0.0.1", port=0, threads=6)) as server:
+        yield f"http://127.0.0.1:{server.effective_port}/"
 
 
 @contextlib.contextmanager

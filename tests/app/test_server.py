@@ -1,11 +1,12 @@
 """The app as a server: whose requests are answered, what requests made by hand may do, and who may keep others out."""
 
+import contextlib
 import socket
-import threading
 import time
 import urllib.request
 
 import pytest
+from serving import running
 
 import cptlaw as cl
 import cptlaw_app
@@ -95,12 +96,10 @@ def test_a_body_beyond_the_limit_is_refused(client):
 
 def test_connections_that_say_nothing_keep_nobody_out(client):
     """A hundred and fifty that never finish their request: others are answered at once, and they are closed."""
-    found = listen("127.0.0.1", 0)
-    running = server._server(build(), found, silence=2)
-    threading.Thread(target=running.run, daemon=True).start()
-    port = found.getsockname()[1]
-    silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(150)]
-    try:
+    listening = listen("127.0.0.1", 0)
+    port = listening.getsockname()[1]
+    with running(server._server(build(), listening, silence=2)), contextlib.ExitStack() as opened:
+        silent = [opened.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(150)]
         for one in silent:
             one.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n")
         begun = time.monotonic()
@@ -109,10 +108,6 @@ def test_connections_that_say_nothing_keep_nobody_out(client):
         assert time.monotonic() - begun < 5
         silent[0].settimeout(20)
         assert silent[0].recv(1000) == b""  # closed by the server
-    finally:
-        for one in silent:
-            one.close()
-        running.close()
 
 
 def test_another_host_comes_with_a_warning(monkeypatch):
