@@ -39,21 +39,21 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 # is a decision, whose reason stands in the commit.
 CEILINGS = {
     "words, files, results": 1214,
-    "answering": 1879,
+    "answering": 1881,
     "cli": 872,
     "examples": 32,
     "fitting": 5133,
-    "forecasting": 3658,
+    "forecasting": 3661,
     "importing": 1271,
     "laws": 3538,
-    "planning": 4542,
+    "planning": 4543,
     "reporting": 1900,
-    "runs": 2327,
+    "runs": 2335,
     "schedules": 492,
     "cptlaw_app": 347,
     "cptlaw_sweep": 4703,
 }
-IN_ALL = 31908  # of which 26,858 in the core, where 17,500 are aimed at
+IN_ALL = 31922  # of which 26,872 in the core, where 17,500 are aimed at
 POSITIONAL = 6  # parameters that may be given by place; options are named
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
 IMPORT_BY_NAME = {

@@ -200,6 +200,9 @@ def _with_budget(question: Asked, fits: Mapping[str, Any]) -> Asked:
 
 def _with_tokens(question: Asked, target: Any) -> tuple[Asked, list[Finding]]:
     """Return the question with tokens where neither they, nor compute, nor a limit on the target says how many."""
+    if question.target_tokens is not None and "replay" not in target.data.columns:
+        # Models from scratch and fine-tuning train on nothing else.
+        question = question.replaced(tokens=question.target_tokens, target_tokens=None)
     if question.kind != "min-tokens" or question.max_target_loss is not None or question.min_score:
         return question, _no_limit(question, target)
     tokens, note = tokens_assumed(

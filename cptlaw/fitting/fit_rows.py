@@ -33,7 +33,7 @@ AGREE = 1e-3  # starts whose polished objective is within this share of the best
 # With a prior on every parameter few starts agree mostly; where none does, as where rows were doubled, more are taken.
 FEW_STARTS, MORE_STARTS = 4, 16
 TRIED = 4  # starts at which a law is looked at before it is fitted
-KNOWN_INPUTS = ("ptpp", "n_params", "tokens", "replay", "lr_peak", "seed", "base")
+KNOWN_INPUTS = ("ptpp", "n_params", "tokens", "samples", "replay", "lr_peak", "seed", "base")
 SEARCH_ROWS = 250  # of loss curves, on which the global search runs; the polish takes all
 MOST_SEARCHED = 4000  # rows of other tables, from which on the search runs on a half of so many and of each level some
 ROWS_OF_LEVEL = 4

@@ -124,6 +124,22 @@ def as_points(source: Any) -> pd.DataFrame:
     return frame
 
 
+def in_tokens(points: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return points that count samples in tokens as well, where measured rows say how many tokens one sample has.
+
+    Examples
+    --------
+    >>> rows = pd.DataFrame({"samples": [0.0, 200.0], "tokens": [0.0, 102400.0]})
+    >>> in_tokens(point("samples=1600"), rows).to_dict("records")
+    [{'samples': 1600.0, 'tokens': 819200.0}]
+    """
+    if "samples" not in points.columns or "tokens" in points.columns or not {"samples", "tokens"} <= set(rows.columns):
+        return points
+    each = (rows["tokens"] / rows["samples"])[rows["samples"] > 0]
+    alike = each.size > 0 and each.max() - each.min() <= 1e-9 * each.max()
+    return points.assign(tokens=points["samples"] * each.max()) if alike else points
+
+
 def _table_of(source: Mapping[Any, Any]) -> pd.DataFrame:
     """Return a mapping from columns to one value or to equally many as a table."""
     columns = {name: value for name, value in source.items() if isinstance(value, Iterable) and not _is_one(value)}

@@ -12,7 +12,7 @@ from cptlaw.reading import flatten
 from cptlaw.runs.convert import hashable, to_numbers
 from cptlaw.runs.corpora import MAPPING, OFF, SHARES
 from cptlaw.runs.naming import is_number
-from cptlaw.runs.raw_table import RawTable
+from cptlaw.runs.raw_table import ROW, RawTable
 from cptlaw.runs.schema import MIX, canonical_name, corpus_of, mix_columns
 
 LEAST_AMOUNTS = 3  # columns named by numbers that make a table one with a column for each amount of data
@@ -67,11 +67,14 @@ def by_amount(raw: RawTable) -> RawTable:
         texts = [name for name in _texts(rest) if hashable(rest[name]).is_unique]
         rest = rest.assign(run=rest[texts[0]] if texts else [f"row-{row}" for row in rest.index])
     few = any(0 < float(name) < LEAST_TOKENS for name in amounts)
-    parts = [rest.assign(**{"samples" if few else "tokens": float(name)}, loss=raw.frame[name]) for name in amounts]
-    frame = pd.concat(parts).sort_index(kind="stable")
+    kind = "samples" if few else "tokens"
+    parts = [rest.assign(**{kind: float(name)}, loss=raw.frame[name]) for name in amounts]
+    frame = pd.concat(parts, keys=amounts).sort_index(level=1, sort_remaining=False, kind="stable")
+    # Rows are told apart by their labels, so that each loss needs one of its own.
+    frame.index = pd.Index([f"{row}, column {name}" for name, row in frame.index], name=ROW)
     note = (
         f"one column of losses for each amount of data: {amounts[0]}, {amounts[1]} .. {amounts[-1]} are read as "
-        f"{'samples' if few else 'tokens'}, each row as a run"
+        f"{kind}, each row as a run"
     )
     return raw.reshaped(frame[frame["loss"].notna()], note)
 

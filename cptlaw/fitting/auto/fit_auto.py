@@ -49,7 +49,7 @@ FEW_ROWS = 4  # below which a forecast is what other studies say, moved to these
 ODD = ("suspected-units", "suspected-mix-up")
 HEAVY = 0.05  # weight from which a law decides what forecasts see
 MANY_ROWS = 400  # from which fewer starts do
-INPUTS = ("n_params", "tokens", "replay", "ptpp", "lr_peak", "lr_pretrain", *WHOLE, AREA)
+INPUTS = ("n_params", "tokens", "samples", "replay", "ptpp", "lr_peak", "lr_pretrain", *WHOLE, AREA)
 
 Places = NDArray[np.int_]
 Schedules = Mapping[str, Schedule] | str | Path

@@ -22,7 +22,7 @@ SPAN = ("loss", "lo", "hi")
 UNBOUNDED = "unbounded"  # code of the finding
 OPEN = "wider than a factor of 2"
 MOST_EXPLAINED = 3  # forecasts of scores of which the parts of the doubt are told
-COUNTS = ("n_params", "tokens", "ptpp", "pt_tokens")
+COUNTS = ("n_params", "tokens", "samples", "ptpp", "pt_tokens")
 
 
 @dataclass(frozen=True, repr=False, eq=False)

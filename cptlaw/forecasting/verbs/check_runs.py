@@ -23,7 +23,7 @@ from cptlaw.forecasting.scores.derived import as_meant
 from cptlaw.forecasting.verbs.arguments import asked
 from cptlaw.laws import Law, law
 from cptlaw.result import Line, Result, Table, plain
-from cptlaw.runs.points import as_points
+from cptlaw.runs.points import as_points, in_tokens
 from cptlaw.schedules import Schedule
 from cptlaw.signatures import spell_out
 
@@ -115,6 +115,7 @@ def check(
     refuse_others(restraint, GivenRestraint.__annotations__, "check")
     law_name, runs, on, where = asked(law_name, runs, on, where)
     table, on, copied = as_meant(runs, on, "target")
+    at = None if at is None else in_tokens(as_points(at), table.frame)
     if on in table.scores:
         return check_scores(table, on, where)
     if law_name == "auto":
@@ -132,7 +133,7 @@ def check(
     )
     # The law's own inputs: levels of a column that it does not read say nothing of it.
     inputs = frame[[name for name in chosen.inputs if name in frame.columns]].astype(float)
-    points = pd.DataFrame() if at is None else as_points(at)
+    points = pd.DataFrame() if at is None else at
     far = [finding for several in extrapolations(chosen, frame, points) for finding in several]
     return Check(
         law=chosen,

@@ -17,7 +17,7 @@ from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.solving.open_rates import with_rates
 from cptlaw.fitting.uncertainty.answers import ForecastFrame
 from cptlaw.forecasting.verbs.load_file import load_fit
-from cptlaw.runs.points import as_points
+from cptlaw.runs.points import as_points, in_tokens
 from cptlaw.runs.schema import COLUMNS, corpus_of
 from cptlaw.schedules import Schedule
 from cptlaw.units import parse_probability
@@ -71,6 +71,8 @@ def forecast(
     if interval is not None:
         interval = parse_probability(interval, "interval (--interval)")
     frame = as_points(at)
+    for fit in read:
+        frame = in_tokens(frame, fit.data)
     if isinstance(at, str | Mapping):
         refuse_unknown(frame, read)
     # A point is one run for all evals: a rate that it leaves open is the one that the first fit of a target loss takes.

@@ -23,7 +23,7 @@ from cptlaw.planning.next_runs.through_loss import of_the_loss, score_to_sharpen
 from cptlaw.planning.result import Plan
 from cptlaw.planning.scenario import NextRuns, documented, read_scenario
 from cptlaw.runs import Runs, read_runs
-from cptlaw.runs.points import point
+from cptlaw.runs.points import in_tokens, point
 
 AUTO = "auto"
 INPUTS = ("n_params", "tokens", "replay", "ptpp", "lr_peak")
@@ -82,7 +82,8 @@ def suggest(
     given = read_scenario(NextRuns, {name: value for name, value in asked.items() if name not in HOW_TO_FIT}, "suggest")
     how: dict[str, Any] = {name: value for name, value in asked.items() if name in HOW_TO_FIT}
     asked_law, runs, on, where = law_and_runs(law_name, runs, on, where)
-    table, at = runs if isinstance(runs, Runs) else read_runs(runs), _point(given.at)
+    table = runs if isinstance(runs, Runs) else read_runs(runs)
+    at = in_tokens(_point(given.at), table.frame)
     on = table.meant(on)
     table = table.with_inferred_role(on)
     score = score_to_sharpen(table, on, where, asked_law, how)
