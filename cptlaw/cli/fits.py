@@ -154,14 +154,13 @@ def compare(runs: str, law_names: str, on: str | None, **rest: Any) -> None:
 
 
 def _point(fitted: Fit) -> str:
-    """Return a point that the fit can forecast: the largest inputs that it has seen, at a mix from among them."""
+    """Return a point that the fit can forecast, a fitted one: of the largest model's longest runs the middle one."""
     data = fitted.data
     if fitted.law.needs_schedules:
         last = data.iloc[-1]
         return f"run={last['run']},step={last['step']:.0f}"
-    point = []
-    for name in (name for name in fitted.law.inputs if name in data):
-        levels = sorted(data[name].astype(float).unique())
-        level = levels[len(levels) // 2] if name == "replay" else levels[-1]
-        point.append(f"{name}={level:.10g}")
-    return ",".join(point)
+    rows = data[[name for name in fitted.law.inputs if name in data]].astype(float).dropna()
+    for name in (name for name in ("n_params", "ptpp", "tokens") if name in rows):
+        rows = rows[rows[name] == rows[name].max()]
+    middle = rows.sort_values([*rows.columns]).iloc[len(rows) // 2]
+    return ",".join(f"{name}={value:.10g}" for name, value in middle.items())

@@ -51,6 +51,20 @@ def test_the_next_command_is_accepted(call, tmp_path, monkeypatch):
     assert following.startswith("cptlaw forecast target.json --at ")
 
 
+def test_the_next_forecast_is_of_a_mix_and_a_rate_that_were_run(call, tmp_path):
+    rows = [
+        f"{n}-{share},target,{n},1e9,{share},{1 - share},{2 + 1e8 / n + share**2}"
+        for n in (10**7, 10**8)
+        for share in (0.2, 0.3, 0.5, 0.9)
+    ]
+    table = tmp_path / "mixes.csv"
+    table.write_text("\n".join(["run,eval,n_params,tokens,mix_web,mix_code,loss", *rows]))
+    _, _, err = call("fit", str(table), "--on", "target", "-o", str(tmp_path / "fit.json"))
+    following = next(line for line in err.splitlines() if line.startswith("next: "))
+    assert "mix_web=0.5,mix_code=0.5" in following
+    assert not call(*shlex.split(following)[2:])[0]
+
+
 def completed(line):
     words = shlex.split(line) + ([""] if line.endswith(" ") else [])
     code = "import sys; from cptlaw.cli import main; sys.argv = ['cptlaw']; main()"
