@@ -159,7 +159,7 @@ COLUMNS: dict[str, Column] = {
         Column("bits_kv", "bits of the attention cache in training", positive=True),
         Column("bits_post", "bits of the weights, quantised after training", positive=True),
         Column("from_loss", "another loss, from which this one is forecast", positive=True),
-        Column("domain", "the target corpus of the run", numeric=False, aliases="target_domain target_corpus"),
+        Column("domain", "target corpus of the run", numeric=False, aliases="target_domain target_corpus cpt_dataset"),
         Column("tokenizer", "the tokenizer that the loss is counted in", numeric=False, aliases="tokeniser"),
         Column(
             "metric",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -120,6 +122,18 @@ def test_priors_are_narrower_than_other_studies_and_have_a_floor(tables, on) -> 
         assert min(widths[-1].values()) > DIFFER
     # One corpus says how wide others may be off, and several hardly more: the law is the same.
     assert all(1.5 * DIFFER < one["g"] < 0.9 for one in widths)
+
+
+@pytest.mark.parametrize("rate", [1e-9, 10.0])
+def test_one_run_far_from_all_others_does_not_set_the_level_of_what_they_say(tables, rate) -> None:
+    table, others = by_corpus(read_runs(tables[0]), "target", WHERE)
+    others = as_fitted(others, "target")
+    rows = choose_rows(table, "target", WHERE)
+    candidate = taught(middle_of_cpt(rows.frame), rows.frame, others, "target", seed=0)
+    training = training_rows(candidate.law, table, "target", WHERE)
+    frame = pd.concat([training.frame, training.frame.tail(1).assign(lr_peak=rate, run="far")], ignore_index=True)
+    plain, far = (candidate.restraint(one) for one in (training, replace(training, frame=frame)))
+    assert far.priors["E"].mean == pytest.approx(plain.priors["E"].mean, rel=0.03)
 
 
 def test_many_rows_of_its_own_decide(tables) -> None:
