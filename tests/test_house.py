@@ -40,20 +40,20 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 CEILINGS = {
     "words, files, results": 1214,
     "answering": 1881,
-    "cli": 872,
+    "cli": 871,
     "examples": 32,
-    "fitting": 5133,
+    "fitting": 5137,
     "forecasting": 3661,
     "importing": 1271,
     "laws": 3538,
     "planning": 4543,
     "reporting": 1900,
-    "runs": 2335,
+    "runs": 2338,
     "schedules": 492,
     "cptlaw_app": 347,
     "cptlaw_sweep": 4703,
 }
-IN_ALL = 31922  # of which 26,872 in the core, where 17,500 are aimed at
+IN_ALL = 31928  # of which 26,878 in the core, where 17,500 are aimed at
 POSITIONAL = 6  # parameters that may be given by place; options are named
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
 IMPORT_BY_NAME = {

@@ -366,6 +366,11 @@ class Runs:
             )
         return f"no eval {eval!r}.{did_you_mean(eval, self.evals)} Evals found: {listed}."
 
+    def without_empty_columns(self) -> Runs:
+        """Return the runs without the columns of the schema in which no row says anything."""
+        empty = [name for name in self.frame.columns if name in COLUMNS and self.frame[name].isna().all()]
+        return replace(self, frame=self.frame.drop(columns=empty)) if empty else self
+
     def keep(self, mask: npt.NDArray[np.bool_]) -> Runs:
         """Return the rows of a mask, (n,)."""
         if mask.all():

@@ -51,3 +51,16 @@ def test_a_measured_cell_is_bounded_however_the_last_digits_fall():
         ends.append(found[["lo", "hi"]].iloc[0].tolist())
     assert np.isfinite(ends).all()
     assert np.ptp(ends, axis=0) == pytest.approx([0, 0], abs=1e-6)
+
+
+@pytest.mark.parametrize("law", ["auto", "dcpt-l3"])
+def test_a_column_without_a_value_is_as_if_it_were_not_there(law):
+    """Budgets that no row tells once made the floor's prior no number, and its intervals another's."""
+    rows = cl.examples.load("en-fr-pilot").on("target").where("ptpp == 31 and tokens > 0").frame
+    rows = rows[["run", "eval", "n_params", "tokens", "replay", "loss"]]
+    asked = POINTS.drop(columns=["ptpp", "lr_peak"])
+    expected = cl.fit(law, rows, "target").forecast(asked)[["loss", "lo", "hi"]]
+    empty = dict.fromkeys(["ptpp", "lr_peak", "lr_pretrain", "lr_schedule", "domain", "seed", "samples"], np.nan)
+    fit = cl.fit(law, rows.assign(**empty), "target")
+    assert fit.forecast(asked)[["loss", "lo", "hi"]].equals(expected)
+    assert "NaN" not in fit.text()

@@ -125,7 +125,7 @@ def _gained(frame: pd.DataFrame) -> float:
     (studies/bench.md).
     """
     base_model = [name for name in ("n_params", "ptpp") if name in frame.columns]
-    of_base = frame["loss"].groupby([frame[name] for name in base_model]).max() if base_model else frame["loss"]
+    of_base = frame.groupby(base_model, dropna=False)["loss"].max() if base_model else frame["loss"]
     return float(of_base.min() - frame["loss"].min())
 
 

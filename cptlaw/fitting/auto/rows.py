@@ -111,11 +111,11 @@ def choose_rows(table: Runs, on: str, where: str | None, all_schedules: bool = F
     unless `all_schedules`: a law that knows schedules is among those that are fitted.
     """
     rows = table.on(on)
-    rows = rows if where is None else rows.where(where)
+    rows = (rows if where is None else rows.where(where)).without_empty_columns()
     rows = replace(rows, frame=in_order(rows.frame, IN_ORDER))
     findings: list[Finding] = []
     frame = rows.frame
-    is_cpt = any(name in frame.columns and frame[name].notna().any() for name in CPT_COLUMNS)
+    is_cpt = any(name in frame.columns for name in CPT_COLUMNS)
     merged = frame.get("merge_weight", pd.Series(1.0, frame.index)).fillna(1.0) < 1
     if (all_schedules or not is_cpt) and (merged := merged & (frame.get("tokens", 1) != 0)).any():
         message = (
@@ -164,9 +164,9 @@ def choose_rows(table: Runs, on: str, where: str | None, all_schedules: bool = F
             Finding(
                 "warning",
                 "collapsed",
-                f"{len(names)} runs have collapsed and are left out ({', '.join(names[:3])}"
+                f"left out as collapsed: {len(names)} run{'s' * (len(names) > 1)} ({', '.join(names[:3])}"
                 + ", .." * (len(names) > 3)
-                + "): their losses are over twice those of the same base model at a lower rate. Forecasts say nothing "
+                + "), with losses over twice those of the same base model at a lower rate. Forecasts say nothing "
                 f"of such rates, here {lowest:.2g} and more.",
                 "Stay below these rates; the rate at which runs collapse falls with size and pre-training.",
                 data={"runs": len(names), "lr_peak": lowest},
@@ -271,7 +271,8 @@ def with_source_rows(table: Runs, rows: Chosen, where: str | None, all_schedules
                     of_source = of_source[of_source["n_params"] * of_source["ptpp"] >= rows.pretraining]
                 kept |= set(of_source.index)
     frame = table.frame[table.frame.index.isin(list(kept))]
-    return replace(table, frame=frame.assign(eval=frame["eval"].cat.remove_unused_categories()))
+    together = replace(table, frame=frame.assign(eval=frame["eval"].cat.remove_unused_categories()))
+    return together.without_empty_columns()
 
 
 def levels(frame: pd.DataFrame, name: str) -> int:

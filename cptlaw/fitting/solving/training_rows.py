@@ -72,7 +72,7 @@ def training_rows(
     rows = table.on(on)
     name = str(rows.frame["eval"].iloc[0])
     if chosen.needs_schedules:
-        rows = rows if where is None else rows.where(where)
+        rows = (rows if where is None else rows.where(where)).without_empty_columns()
         rows.require([column for column in ("n_params",) if column in chosen.inputs])
         frame, known, notes = curve_rows(chosen, rows.frame, schedules, table.label)
         return TrainingRows(chosen.reading(frame), in_order(frame, _ALONG), table.role(name), name, notes, known)
@@ -85,6 +85,7 @@ def training_rows(
     total = len(rows)
     if not chosen.reads_base_rows:
         rows = rows.where("tokens == 0") if chosen.on_base_models else rows.adapted()
+    rows = rows.without_empty_columns()
     rows.require([column for column in chosen.inputs if column in _TABLE_INPUTS or corpus_of(column)])
     findings: tuple[Finding, ...] = ()
     if total > len(rows) and not chosen.on_base_models:
