@@ -59,7 +59,9 @@ def fit_from(document: Mapping[str, Any], label: str) -> LawFit:
                 settings["delta"],
                 settings["starts"],
                 settings["seed"],
-                Restraint.build(chosen, *(restraint.get(key) for key in RESTRAINT)),
+                Restraint.build(
+                    chosen, *(restraint.get(key) for key in RESTRAINT), along_tokens=restraint.get("along_tokens")
+                ),
             ),
             optima=np.array(document["optima"], dtype=float),
             schedules=schedules_from_json(document.get("schedules", {})),

@@ -35,7 +35,7 @@ SIZES = 2  # of models, from which a table has a say in how the shift changes wi
 
 TOKEN_EXPONENT = Shape(0.02, 2.5, start=(0.15, 0.6), usual=(0.3, 0.47, "log"))
 EXCHANGE = Shape(1e-3, 1e2, start=(0.3, 3.0), usual=(1.0, 0.69, "log"))
-BEND_POINT = Shape(1e-5, 1e4, start=(0.02, 5.0), usual=(0.3, 2.0, "log"))
+BEND_POINT = Shape(1e-5, 1e4, start=(0.02, 5.0), usual=(0.25, 0.7, "log"))
 SATURATION = Shape(1e-3, 20.0, start=(0.05, 1.0), usual=(0.3, 1.0, "log"))
 SHIFT_OF_MIX = Shape(1e-2, 100.0, start=(0.5, 7.0), usual=(3.0, 0.8, "log"))
 OF_RATE = Shape(-0.5, 3.0, start=(0.2, 1.0), scale="linear", usual=(0.6, 0.3))
@@ -46,8 +46,9 @@ OF_PROGRESS = (0.75, 0.3)  # rate times steps, a little less than in proportion
 OF_SIZE = Shape(-1.0, 3.0, start=(-0.1, 1.2), scale="linear", usual=(0.15, 0.2))
 SIZE_OF_MIX = Shape(-1.0, 1.5, start=(-0.1, 0.3), scale="linear", usual=(0.1, 0.15))
 TRANSFER = Shape(0.02, 1.0, start=(0.2, 0.9), scale="linear", usual=(0.6, 0.3))
-# What the target loss gains grows with the rate of CPT alone.
-OF_TARGET: dict[str, tuple[float, float]] = {"h": (0.4, 0.3), "w": (0.0, 0.1), "b": (0.0, 0.1), "m": (1.0, 0.3)}
+# What the target loss gains grows with the rate of CPT alone, and bends almost anywhere.
+OF_TARGET: dict[str, tuple[Any, ...]] = {"h": (0.4, 0.3), "w": (0.0, 0.1), "b": (0.0, 0.1), "m": (1.0, 0.3)}
+OF_TARGET |= {"d0": (0.3, 3.0, "log")}
 # Slopes of what a merge leaves of a change, at the base model and at the adapted one (studies/training/merge_law.py).
 AT_BASE = Shape(-3.0, 4.0, start=(-0.5, 1.0), scale="linear", usual=(-0.1, 0.3))
 AT_ADAPTED = Shape(-3.0, 5.0, start=(-0.5, 2.5), scale="linear", usual=(2.3, 0.5))

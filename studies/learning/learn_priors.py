@@ -42,7 +42,6 @@ TOLD_BY = {
     "ladder_exponent": ("tokens", "n_params"),
     "over_training": ("tokens", "n_params"),
     "shared_k": ("ptpp", "n_params"),
-    "shared_d0": ("tokens",),
     "shared_beta": ("tokens",),
     "shared_a2": ("replay",),
     "shared_h": ("lr_peak",),
@@ -60,7 +59,6 @@ MEANINGS = {
     "ladder_exponent": "exponent of parameters at equal tokens per parameter",
     "over_training": "exponent of tokens per parameter at one size",
     "shared_k": "worth of a token of pre-training in tokens of CPT",
-    "shared_d0": "tokens per parameter by which the shift bends",
     "shared_beta": "exponent with which the shift saturates",
     "shared_a2": "how the shift falls with replay",
     "shared_h": "exponent of the peak rate of CPT in the shift",
@@ -68,7 +66,7 @@ MEANINGS = {
     "shared_b": "exponent of the budget in the shift",
 }
 LINEAR = ("shared_h", "shared_w", "shared_b")
-OF_ROLE = ("shared_d0", "shared_beta", "shared_a2", "shared_h", "shared_b")
+OF_ROLE = ("shared_beta", "shared_a2", "shared_h", "shared_b")
 # What is plausible before any study: middle and spread; it stands where all that told a kind are left out.
 USUAL = {
     "floor_share": (0.6, 0.3),

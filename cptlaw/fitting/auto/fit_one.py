@@ -116,4 +116,9 @@ def with_priors(training: TrainingRows, given: Restraint, candidate: Candidate) 
     pairs = {pair: alike for pair, alike in known.correlations.items() if set(pair) <= set(weak)}
     if not weak:
         return None
-    return replace(given, priors={**given.priors, **weak}, correlations={**given.correlations, **pairs})
+    return replace(
+        given,
+        priors={**given.priors, **weak},
+        correlations={**given.correlations, **pairs},
+        along_tokens=known.along_tokens,
+    )

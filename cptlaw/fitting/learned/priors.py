@@ -26,7 +26,7 @@ _SHIFTED = {
     "E": "floor_share",
     "g": "size_exponent",
     "a": "token_exponent",
-    **{name: f"shared_{name}" for name in ("k", "d0", "beta", "a2", "h", "w", "b")},
+    **{name: f"shared_{name}" for name in ("k", "beta", "a2", "h", "w", "b")},
 }
 _ADAPTED = _STATIC | {"beta": "adaptation_exponent"}
 _BUDGET = _ADAPTED | {"eta": "budget_exponent"}

@@ -10,10 +10,59 @@ from dataclasses import dataclass
 import numpy as np
 
 from cptlaw.fitting.solving.columns import Scale
+from cptlaw.fitting.solving.loss_at import LossAt
 from cptlaw.fitting.solving.problem import Problem
-from cptlaw.laws.calculus import Array
+from cptlaw.laws.calculus import Array, Positive
 
 TINY = 1e-12  # of an amplitude in nats, below which its logarithm is not taken
+STEP = 0.05  # in the logarithm of tokens, for the slope of the loss along them
+MOST_ROWS = 40  # that say how steep a law is along tokens
+
+
+@dataclass(frozen=True, eq=False)
+class AlongTokens:
+    """A prior on the slope of a law: what its logarithm changes by per e-fold of tokens, on average over some rows.
+
+    Parameters
+    ----------
+    rows
+        Rows with a little more tokens than were measured, then the same with a little fewer.
+    weights
+        What the log losses there count in the slope, (n,), over the standard deviation of the prior.
+    mean
+        Of the slope, over its standard deviation.
+    """
+
+    rows: Problem
+    weights: Array
+    mean: float
+
+    @classmethod
+    def of(cls, problem: Problem) -> AlongTokens | None:
+        """Return the prior of a problem's restraint on rows taken evenly, `None` where there is none."""
+        prior = problem.restraint.along_tokens
+        trained = np.flatnonzero(problem.x.D.value > 0) if prior is not None else np.zeros(0)
+        if prior is None or not len(trained):
+            return None
+        some = np.unique(np.linspace(0, len(trained) - 1, min(len(trained), MOST_ROWS)).round().astype(int))
+        rows = problem.subset(np.tile(trained[some], 2))
+        sign = np.repeat([1.0, -1.0], len(some))
+        moved = rows.at("D", Positive(rows.x.D.value * np.exp(STEP * sign)))
+        return cls(moved, sign / (2.0 * STEP * len(some) * prior.sd), prior.mean / prior.sd)
+
+    def squares(self, v: Array, scales: list[Scale], order: int) -> tuple[Array, Array, Array, Array]:
+        """Return half the squared score (s,), gradient (s, v), Gauss-Newton matrix and Hessian (s, v, v)."""
+        loss = LossAt.of(self.rows, v, order, scales)
+        value = np.maximum(loss.value, TINY)
+        score = np.log(value) @ self.weights - self.mean
+        lever, relative = self.weights / value, loss.slopes / value[:, None, :]
+        slope = relative @ self.weights
+        product = slope[:, :, None] * slope[:, None, :]
+        bend: Array | float = 0.0
+        if order > 1:
+            bent = loss.curvature(lever) - (relative * self.weights) @ relative.transpose(0, 2, 1)
+            bend = score[:, None, None] * bent
+        return 0.5 * score**2, score[:, None] * slope, product, product + bend
 
 
 @dataclass(frozen=True)
@@ -33,6 +82,8 @@ class Penalty:
         term has in the mean loss, or of the ``"ratio"`` as which it is searched.
     precision
         Inverse of the priors' correlations, (p, p), where some are correlated.
+    along
+        The prior on the slope along tokens, where there is one.
     """
 
     coordinates: tuple[int, ...]
@@ -41,6 +92,7 @@ class Penalty:
     weight: float
     scales: tuple[str, ...]
     precision: Array | None = None
+    along: AlongTokens | None = None
 
 
 def priors_on(problem: Problem, weight: float) -> Penalty | None:
@@ -61,6 +113,7 @@ def priors_on(problem: Problem, weight: float) -> Penalty | None:
         weight=weight,
         scales=tuple(priors[name].scale for name in names),
         precision=np.asarray(np.linalg.inv(correlation), dtype=float) if problem.restraint.correlations else None,
+        along=AlongTokens.of(problem),
     )
 
 
@@ -85,7 +138,12 @@ def squares(
     gradient = penalty.weight * np.einsum("sp,spv->sv", pull, slope)
     product = penalty.weight * (slope.transpose(0, 2, 1) @ pulled)
     bend = penalty.weight * np.einsum("sp,spvw->svw", pull / penalty.sds, curve) if curve is not None else 0.0
-    return total, gradient, product, product + bend
+    if penalty.along is None:
+        return total, gradient, product, product + bend
+    parts = total, gradient, product, product + bend
+    added = penalty.along.squares(v, scales, order)
+    total, gradient, product, hessian = (one + penalty.weight * more for one, more in zip(parts, added, strict=True))
+    return total, gradient, product, hessian
 
 
 def values(

@@ -74,6 +74,8 @@ class Restraint:
         nothing (`cptlaw.fitting.solving.huber.NOISE_FLOOR`).
     correlations
         Of two priors by their names, where they come from one fit; 0 elsewhere.
+    along_tokens
+        A prior on what the logarithm of the loss changes by per e-fold of tokens, on average over the rows of CPT.
     """
 
     fixed: Mapping[str, float] = field(default_factory=dict)
@@ -81,6 +83,7 @@ class Restraint:
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     priors: Mapping[str, Prior] = field(default_factory=dict)
     correlations: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    along_tokens: Prior | None = None
 
     @classmethod
     def build(
@@ -91,6 +94,8 @@ class Restraint:
         bound: Mapping[str, Any] | Iterable[str] | None = None,
         prior: Mapping[str, Any] | Iterable[str] | None = None,
         correlation: Iterable[tuple[str, str, float]] | None = None,
+        *,
+        along_tokens: tuple[float, float] | None = None,
     ) -> Restraint:
         """Read restraint from mappings or from the texts of the command line, and check it against the law.
 
@@ -110,6 +115,8 @@ class Restraint:
             that the term has in the mean loss.
         correlation
             Of two priors: their names and its value.
+        along_tokens
+            Mean and standard deviation of the prior on the slope along tokens.
 
         Raises
         ------
@@ -126,7 +133,8 @@ class Restraint:
         priors = {name: _prior(name, value) for name, value in _pairs(prior, "--prior", "E=1.8:0.1").items()}
         tied = tuple(tuple(_names(group)) for group in (tie or ()))
         correlations = {(str(one), str(other)): float(value) for one, other, value in correlation or ()}
-        restraint = cls(fixed, tied, bounds, priors, correlations)
+        along = None if along_tokens is None else Prior(*along_tokens)
+        restraint = cls(fixed, tied, bounds, priors, correlations, along)
         restraint._check(law)
         return restraint
 
@@ -193,6 +201,7 @@ class Restraint:
             "bound": {name: list(pair) for name, pair in self.bounds.items()},
             "prior": {name: prior.to_list() for name, prior in self.priors.items()},
             "correlation": [[*pair, value] for pair, value in self.correlations.items()],
+            "along_tokens": [] if self.along_tokens is None else self.along_tokens.to_list(),
         }
         return {name: part for name, part in parts.items() if part}
 
