@@ -155,7 +155,8 @@ def _spread(
         fit = fit_rows(training, options, checked=False, near=before)
     except (CptlawError, np.linalg.LinAlgError):
         return np.inf, 0.0, before
-    above = np.log(frame["loss"].to_numpy(dtype=float)) - np.log(fit.predict(frame))
+    with np.errstate(invalid="ignore"):  # of a loss that is forecast below zero nothing is said, so that all rows stay
+        above = np.log(frame["loss"].to_numpy(dtype=float)) - np.log(fit.predict(frame))
     count = int(kept.sum())
     # Mean absolute deviation: one row that is far off must not make the rest look well fitted.
     spread = TO_SPREAD * float(np.mean(np.abs(above[kept]))) * count / max(count - COUNTED, 1)
