@@ -6,14 +6,22 @@ import threading
 
 @contextlib.contextmanager
 def running(server):
-    """Run a Waitress server in a thread, and end its workers before its sockets.
+    """Run a Waitress server in a thread; at the end its workers stop, then its loop, which closes its sockets itself.
 
-    A worker that outlives ``close`` still wakes the server's loop, by writing a byte to the file number of a closed
-    pipe, which the next socket of this process has by then.
+    A worker that outlives the loop would wake it by writing a byte to the file number of a closed pipe, which the next
+    socket of this process has by then; and a loop whose sockets another thread closes ends in an error.
     """
-    threading.Thread(target=server.run, daemon=True).start()
+    loop = threading.Thread(target=server.run, daemon=True)
+    loop.start()
+
+    def close():
+        for one in list(server._map.values()):
+            one.close()
+
     try:
         yield server
     finally:
         server.task_dispatcher.shutdown(timeout=120)
-        server.close()
+        server.trigger.pull_trigger(close)
+        loop.join(timeout=60)
+        assert not loop.is_alive()
