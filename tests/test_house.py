@@ -42,8 +42,8 @@ CEILINGS = {
     "answering": 1881,
     "cli": 871,
     "examples": 32,
-    "fitting": 5189,
-    "forecasting": 3661,
+    "fitting": 5186,
+    "forecasting": 3660,
     "importing": 1271,
     "laws": 3539,
     "planning": 4543,
@@ -53,7 +53,7 @@ CEILINGS = {
     "cptlaw_app": 347,
     "cptlaw_sweep": 4703,
 }
-IN_ALL = 31981  # of which 26,931 in the core, where 17,500 are aimed at
+IN_ALL = 31977  # of which 26,927 in the core, where 17,500 are aimed at
 POSITIONAL = 6  # parameters that may be given by place; options are named
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
 IMPORT_BY_NAME = {

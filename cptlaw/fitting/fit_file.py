@@ -23,7 +23,7 @@ from cptlaw.laws import LAWS, Context, law
 from cptlaw.laws.curve_rows import schedules_from_json
 from cptlaw.runs.schema import COLUMNS
 
-RESTRAINT = ("fix", "tie", "bound", "prior", "correlation")  # in the order of `Restraint.build`
+RESTRAINT = ("fix", "tie", "bound", "prior", "correlation", "along_tokens")
 # Names of the document and of its settings, what their values are, and the same in words.
 KINDS: tuple[tuple[tuple[str, ...], Any, str], ...] = (
     (("law", "on", "role", "status"), str, "text"),
@@ -59,9 +59,7 @@ def fit_from(document: Mapping[str, Any], label: str) -> LawFit:
                 settings["delta"],
                 settings["starts"],
                 settings["seed"],
-                Restraint.build(
-                    chosen, *(restraint.get(key) for key in RESTRAINT), along_tokens=restraint.get("along_tokens")
-                ),
+                Restraint.build(chosen, **{key: restraint.get(key) for key in RESTRAINT}),
             ),
             optima=np.array(document["optima"], dtype=float),
             schedules=schedules_from_json(document.get("schedules", {})),

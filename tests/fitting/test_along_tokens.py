@@ -34,11 +34,11 @@ def slope(fit, rows):
 
 
 def test_one_level_of_tokens_forecasts_four_times_as_many(fit, one_level):
-    """Sizes and mixes alone had the loss fall five times as fast as any table has seen (by a quarter for 5 %)."""
+    """Sizes and mixes alone had the loss fall by a quarter, where 5 % was measured."""
     rows = one_level[1][one_level[1]["eval"] == "target"]
     low, middle, high = fit.log_quantiles(rows, [0.05, 0.5, 0.95])
     loss = np.log(rows["loss"].to_numpy(dtype=float))
-    assert np.abs(middle - loss).mean() < 0.12
+    assert np.abs(middle - loss).mean() < 0.1
     assert np.mean((low <= loss) & (loss <= high)) > 0.9
     assert np.median(high - low) < 0.5
 
@@ -50,7 +50,7 @@ def test_the_slope_along_tokens_follows_its_prior_where_nothing_else_tells_it(fi
     for mean in (-0.02, -0.1):
         held = replace(one.options.restraint, along_tokens=Prior(mean, 0.001))
         found = fit_rows(training, replace(one.options, restraint=held))
-        assert slope(found, found.data) == pytest.approx(mean, abs=0.015)
+        assert slope(found, found.data) == pytest.approx(mean, abs=0.005)
 
 
 def test_its_derivatives_are_those_of_its_value(fit):

@@ -15,7 +15,6 @@ from cptlaw.fitting.solving.restraint import Prior, Restraint
 from cptlaw.fitting.solving.training_rows import TrainingRows
 from cptlaw.laws import Law, law
 from cptlaw.laws.base import Role
-from cptlaw.laws.shared_tokens import SharedTokens
 
 # What forms count before rollouts are seen, chosen by leaving whole studies out (studies/bench.md). Ladders of end
 # points are forecast by ties and by an exponent of over-training; points along few runs by untied exponents too.
@@ -73,7 +72,7 @@ class Candidate:
             priors = firmer(priors, len(training.frame))
         informed = Restraint() if known is None else Restraint().with_known(reading, known)
         weak = {name: prior for name, prior in priors.items() if name not in informed.named}
-        along = ALONG_TOKENS if training.role == "target" and isinstance(reading, SharedTokens) else None
+        along = ALONG_TOKENS if training.role == "target" and reading.reads_base_rows else None
         return replace(informed, tied=self.tied, priors={**informed.priors, **weak}, along_tokens=along)
 
     def share_of(self, fit: LawFit) -> float:

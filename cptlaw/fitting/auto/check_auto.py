@@ -26,7 +26,6 @@ from cptlaw.fitting.solving.training_rows import training_rows
 from cptlaw.laws.parameters import short_specs
 from cptlaw.result import Line, Result, Table
 from cptlaw.runs import Runs
-from cptlaw.runs.points import as_points
 from cptlaw.schedules import Schedule
 from cptlaw.units import input_text
 
@@ -130,18 +129,17 @@ def levels_table(levels: pd.DataFrame) -> Table:
 def check_auto(
     table: Runs,
     on: str,
-    where: str | None = None,
-    schedules: Mapping[str, Schedule] | str | Path | None = None,
-    at: Any = None,
+    where: str | None,
+    schedules: Mapping[str, Schedule] | str | Path | None,
+    points: pd.DataFrame,
 ) -> AutoCheck:
-    """Check runs for law auto without fitting it; as `cptlaw.check`.
+    """Check runs for law auto without fitting it, and how far points lie outside them; as `cptlaw.check`.
 
     Raises
     ------
     FitError
         If the columns allow no law; the reasons of all are given.
     """
-    asked = pd.DataFrame() if at is None else as_points(at)
     table, notes = main_kind(table, where)
     table, _ = by_corpus(table, on, where)
     rows = choose_rows(table, on, where, schedules is not None)
@@ -163,7 +161,7 @@ def check_auto(
             problem = Problem(chosen, chosen.bind(read, training.role), loss, Restraint(tied=candidate.tied))
             laws.append(Readable(chosen.spec, problem.size, identify.best_rank(problem)))
             if not laws[1:]:  # the first law, which is preferred
-                noticed |= dict.fromkeys(far for notes in extrapolations(chosen, read, asked) for far in notes)
+                noticed |= dict.fromkeys(far for notes in extrapolations(chosen, read, points) for far in notes)
             noticed |= dict.fromkeys(one for one in check_rows(chosen, read, problem) if one.code in OF_THE_ROWS)
         except (CptlawError, ValueError) as error:
             skipped[candidate.law.spec] = str(error)

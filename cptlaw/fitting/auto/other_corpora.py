@@ -26,6 +26,7 @@ from cptlaw.fitting.fit_rows import FEW_STARTS, fit_rows
 from cptlaw.fitting.from_source import with_source
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.solving.options import Options
+from cptlaw.fitting.solving.priors import TINY
 from cptlaw.fitting.solving.restraint import Prior, Restraint
 from cptlaw.fitting.solving.training_rows import TrainingRows, training_rows
 from cptlaw.laws.shared_tokens import USUAL, SharedTokens, middle
@@ -37,7 +38,6 @@ MOST_CORPORA = 6  # that are fitted: those of most rows
 # What size and tokens are worth. Of the source loss it is the base models' own, whatever follows; of the target loss
 # nothing else is heard of others, for how far CPT goes on a corpus is its own (studies/bench.md).
 WORTH = ("E", "F", "A", "g", "a")
-TINY = 1e-9
 DIFFER = 0.25  # of the learned spread between studies, by which corpora of one table differ; amplitudes by all of it
 
 
@@ -75,10 +75,9 @@ class Taught(Candidate):
         for fit in fits:
             at, slopes, of_fit = as_told(fit, names, kinds)
             doubt = slopes @ of_fit @ slopes.T
-            # The target losses of another corpus have another level, which amplitudes follow. At rates far from its own
-            # runs a fit may forecast anything, no loss at all too.
-            read = np.log(np.maximum(fit.predict(rows), TINY))
-            level = 0.0 if of_source else float(np.median(loss - read))
+            # The target losses of another corpus have another level, which amplitudes follow. At one rate far from its
+            # own runs a fit may forecast anything, even a loss below zero.
+            level = 0.0 if of_source else float(np.median(loss - np.log(np.maximum(fit.predict(rows), TINY))))
             weight = np.linalg.inv(doubt + np.diag(spread**2))
             precision, pull = precision + weight, pull + weight @ (at + level * linear)
             sure.append(1.0 / (np.diag(doubt) + spread**2))

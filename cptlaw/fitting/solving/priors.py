@@ -14,7 +14,7 @@ from cptlaw.fitting.solving.loss_at import LossAt
 from cptlaw.fitting.solving.problem import Problem
 from cptlaw.laws.calculus import Array, Positive
 
-TINY = 1e-12  # of an amplitude in nats, below which its logarithm is not taken
+TINY = 1e-12  # of an amplitude or a loss in nats, below which its logarithm is not taken
 STEP = 0.05  # in the logarithm of tokens, for the slope of the loss along them
 MOST_ROWS = 40  # that say how steep a law is along tokens
 
@@ -41,8 +41,10 @@ class AlongTokens:
     def of(cls, problem: Problem) -> AlongTokens | None:
         """Return the prior of a problem's restraint on rows taken evenly, `None` where there is none."""
         prior = problem.restraint.along_tokens
-        trained = np.flatnonzero(problem.x.D.value > 0) if prior is not None else np.zeros(0)
-        if prior is None or not len(trained):
+        if prior is None:
+            return None
+        trained = np.flatnonzero(problem.x.D.value > 0)
+        if not len(trained):
             return None
         some = np.unique(np.linspace(0, len(trained) - 1, min(len(trained), MOST_ROWS)).round().astype(int))
         rows = problem.subset(np.tile(trained[some], 2))

@@ -93,8 +93,8 @@ class Restraint:
         tie: Iterable[Any] | None = None,
         bound: Mapping[str, Any] | Iterable[str] | None = None,
         prior: Mapping[str, Any] | Iterable[str] | None = None,
-        correlation: Iterable[tuple[str, str, float]] | None = None,
         *,
+        correlation: Iterable[tuple[str, str, float]] | None = None,
         along_tokens: tuple[float, float] | None = None,
     ) -> Restraint:
         """Read restraint from mappings or from the texts of the command line, and check it against the law.

@@ -115,12 +115,12 @@ def check(
     refuse_others(restraint, GivenRestraint.__annotations__, "check")
     law_name, runs, on, where = asked(law_name, runs, on, where)
     table, on, copied = as_meant(runs, on, "target")
-    at = None if at is None else in_tokens(as_points(at), table.frame)
+    points = pd.DataFrame() if at is None else in_tokens(as_points(at), table.frame)
     if on in table.scores:
         return check_scores(table, on, where)
     if law_name == "auto":
         refuse_restraint(restraint)
-        of_auto = check_auto(table, on, where, schedules, at)
+        of_auto = check_auto(table, on, where, schedules, points)
         return replace(of_auto, findings=by_severity([*of_auto.findings, *copied]))
     chosen = law(law_name)
     training = training_rows(chosen, table, on, where, schedules)
@@ -133,7 +133,6 @@ def check(
     )
     # The law's own inputs: levels of a column that it does not read say nothing of it.
     inputs = frame[[name for name in chosen.inputs if name in frame.columns]].astype(float)
-    points = pd.DataFrame() if at is None else at
     far = [finding for several in extrapolations(chosen, frame, points) for finding in several]
     return Check(
         law=chosen,
