@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from cptlaw.fitting import learned
 from cptlaw.fitting.checking.distance import REPLAY_OFFSET
-from cptlaw.fitting.learned import numbers
 from cptlaw.fitting.uncertainty.discrepancy import Scale
 from studies.harness import ROOT, progress, table
 from studies.learning import learn_averages
@@ -121,7 +121,7 @@ def main() -> None:
     if options.only != "averages":
         options.output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     if options.only in (None, "averages"):
-        numbers.cache_clear()  # law auto takes what was just written
+        learned.document.cache_clear()  # law auto takes what was just written
         of_one = Scale(**document["discrepancy"]["all"])
         of_averages: list[Roll] = []
         for roll in learn_averages.averages(series):

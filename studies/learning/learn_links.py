@@ -20,7 +20,6 @@ import pandas as pd
 
 import cptlaw as cl
 from cptlaw.fitting.learned import leaving_out
-from cptlaw.fitting.learned.links import links
 from cptlaw.forecasting.scores.check_scores import check_scores
 from cptlaw.forecasting.scores.fit_scores import rollouts_of
 from cptlaw.forecasting.scores.joint import join
@@ -132,7 +131,6 @@ def write(found: dict[str, Any], growth: dict[str, float]) -> None:
         },
     }
     TARGET.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
-    links.cache_clear()
 
 
 if __name__ == "__main__":
