@@ -12,7 +12,7 @@ TORCH ?= torch==2.13.0
 # The version that CHANGELOG.md was cut for.
 VERSION := $(shell sed -n 's/^\#\# \[\([0-9][0-9.]*\)\].*/\1/p' CHANGELOG.md | head -1)
 
-.PHONY: app audit constraints demo docs pages demo-sweep demo-sweep-small reproduction test test-training test-ray test-slurm lint types contract guard fuzz oldest studies bench wheel release clean
+.PHONY: app audit constraints demo docs pages demo-sweep demo-sweep-small reproduction test test-training test-ray test-slurm lint types contract guard fuzz oldest results studies bench wheel release clean
 
 demo: $(VENV)/.report  ## the main job on the real example runs, from a table to a plan; its files lie in demo/
 	$(RUN) examples/demo.py
@@ -100,6 +100,10 @@ studies: $(VENV)/.dev  ## the published studies on simulated data, in full
 	$(RUN) -m studies suggestion_study
 	$(RUN) -m studies unfinished_runs
 	$(RUN) -m pytest -n auto -m study
+
+results: $(VENV)/.dev  ## every result file of a study that is out of date, made anew, and the tables of pages: hours; goes on where it was stopped
+	$(RUN) -m studies results --remake
+	$(RUN) docs/run_pages.py --tables
 
 bench: $(VENV)/.dev  ## timings; the peers are described in studies/benchmarks.md
 	$(RUN) -m studies load_million_rows

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import posixpath
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,12 @@ from cptlaw.units import format_quantity
 from cptlaw_sweep import integrations
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))  # the laboratory is not installed
+from studies import provenance  # noqa: E402
+
 COPIED = ("AGENTS.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
 AGAIN = "\x00"  # around the words of a link to a file that a page has named before
+RESULT_FILES = re.compile(r"<!-- (?:table: (\w+)/|held: ([\w ]+?) -->)")
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 
 # Pages of the Python reference: title -> names of cptlaw. Names that stand nowhere here are listed under the last one.
@@ -93,8 +98,8 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Turn links to files of the repository into links to their pages, or into the name of the file."""
-    return relinked(markdown, page.file.src_uri)
+    """Turn links to files of the repository into links to their pages; say which result files are out of date."""
+    return f"{out_of_date_note(markdown)}{relinked(markdown, page.file.src_uri)}"
 
 
 def made() -> Iterator[tuple[str, str]]:
@@ -330,6 +335,20 @@ def list_of_examples() -> str:
             *rows,
         ]
     )
+
+
+# -- result files of studies -------------------------------------------------------------------------------------------
+
+
+def out_of_date_note(text: str) -> str:
+    """Return what stands above a page whose result files were made with other code or data than today's."""
+    used = {name for match in RESULT_FILES.finditer(text) for name in (match[1] or match[2]).split()}
+    late = {name: changed for name, changed in provenance.out_of_date().items() if name in used}
+    if not late:
+        return ""
+    lines = [f"    - `{name}`: {', '.join(changed)}" for name, changed in sorted(late.items())]
+    intro = "Made with other code or data than today's; the numbers may have changed. What has:"
+    return "\n".join(['!!! warning "Out of date"', "", f"    {intro}", "", *lines, "", ""])
 
 
 # -- links -------------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
     python docs/run_pages.py docs/tutorial.md            says where a page differs from what its code does
     python docs/run_pages.py --write docs/tutorial.md    writes what the code prints into the page (and its notebook)
+    python docs/run_pages.py --tables                    writes the tables of result files alone, and runs no code
 
 A page is one session: its blocks run from top to bottom in one empty folder.
 
@@ -13,9 +14,10 @@ A page is one session: its blocks run from top to bottom in one empty folder.
 - ``<!-- shown: REASON -->`` above a block, or ``<!-- all shown: REASON -->`` anywhere on a page: not run. The verbs,
   flags, files and public names in it are still looked up, so that it cannot name what is not there.
 - ``<!-- table: NAME/KEY -->`` to ``<!-- end -->``: a table of ``studies/results/NAME.json``, which the command in that
-  file writes and the page names. On a page with one, a number with decimals or a per cent sign stands in one of its
-  files, to the digits shown, or is listed with its reason in ``<!-- given: NUMBERS: REASON -->``; a page whose tables
-  stand elsewhere names the files of its numbers in ``<!-- held: NAME NAME -->``. What stands below
+  file writes and the page names; the site says above a page which of its files are out of date. On a page with one, a
+  number with decimals or a per cent sign stands in one of its files, to the digits shown, or is listed with its reason
+  in ``<!-- given: NUMBERS: REASON -->``; a page whose tables stand elsewhere names the files of its numbers in
+  ``<!-- held: NAME NAME -->``. What stands below
   ``<!-- diary -->`` was true on its day, and is held by nothing: pages of ``studies/`` alone may end in one.
 """
 
@@ -299,13 +301,34 @@ def result(name: str) -> dict[str, Any]:
     return held
 
 
+def results_of(text: str) -> list[str]:
+    """Return the names of the result files of a page."""
+    held = [name for match in HELD.finditer(text) for name in match[1].split()]
+    return list(dict.fromkeys([match[2] for match in TABLE.finditer(text)] + held))
+
+
 def filled(text: str, path: Path) -> str:
-    """Return a page with its tables as the result files hold them.
+    """Return a page with its tables as the result files hold them, its numbers held against these.
 
     Raises
     ------
     DiffersError
         If a file or table is not there, the page does not name the command that wrote it, or a number stands in none.
+    """
+    made = with_tables(text, path)
+    used = {name: result(name) for name in results_of(text)}
+    if used:
+        _hold_prose(made, used, path)
+    return made
+
+
+def with_tables(text: str, path: Path) -> str:
+    """Return a page with its tables as the result files hold them.
+
+    Raises
+    ------
+    DiffersError
+        If a file or table is not there, or the page does not name the command that wrote it.
     """
     used: dict[str, dict[str, Any]] = {match[2]: result(match[2]) for match in TABLE.finditer(text)}
     for name, held in used.items():
@@ -316,11 +339,7 @@ def filled(text: str, path: Path) -> str:
         _expect(match[3] in tables, f"{path.name}: {match[2]} has no table {match[3]}, it has {', '.join(tables)}")
         return f"{match[1]}{markdown_table(**tables[match[3]])}\n{match[5]}"
 
-    made = TABLE.sub(table, text)
-    used |= {name: result(name) for match in HELD.finditer(text) for name in match[1].split()}
-    if used:
-        _hold_prose(made, used, path)
-    return made
+    return TABLE.sub(table, text)
 
 
 def markdown_table(columns: list[str], rows: list[list[str]]) -> str:
@@ -332,7 +351,11 @@ def markdown_table(columns: list[str], rows: list[list[str]]) -> str:
 
 
 def _hold_prose(text: str, used: dict[str, dict[str, Any]], path: Path) -> None:
-    held = {float(found.replace(",", "")) for one in used.values() for found in ANY_NUMBER.findall(json.dumps(one))}
+    held = {
+        float(found.replace(",", ""))
+        for one in used.values()
+        for found in ANY_NUMBER.findall(json.dumps(one["tables"]))
+    }
     held |= {float(found) for match in GIVEN.finditer(text) for found in ANY_NUMBER.findall(match[1])}
     prose, *diary = text.split(DIARY)
     _expect(not diary or path.parent.name == "studies", f"{path.name}: a diary stands in studies/, not on the site")
@@ -439,10 +462,16 @@ def run() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("pages", nargs="*", type=Path, help="all of them where none is named")
     parser.add_argument("--write", action="store_true", help="write what the code prints into the pages")
+    parser.add_argument("--tables", action="store_true", help="write the tables of result files, and run no code")
     given = parser.parse_args()
     failed = False
     for path in given.pages or pages():
         try:
+            if given.tables:
+                text = path.read_text(encoding="utf-8")
+                path.write_text(with_tables(text, path), encoding="utf-8")
+                filled(text, path)
+                continue
             text = check_page(path, given.write)
         except DiffersError as error:
             print(error, file=sys.stderr)

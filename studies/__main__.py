@@ -31,13 +31,24 @@ def main(words: list[str]) -> int:
             for name, path in known.items():
                 if path.parent == folder:
                     print(f"  {name:24} {summary(path)}")
+        print("\nresults: which result files are out of date, and to make them anew")
         return 0
     name, *rest = words
+    if name == "results":
+        from studies.remake import main as results
+
+        return results(rest)
     if name not in known:
         print(f"there is no study {name!r}; `python -m studies` lists them", file=sys.stderr)
         return 2
+    module = f"studies.{known[name].parent.name}.{name}"
+    if "--write" in rest:  # a result file says with which code and tables it was made
+        from studies.provenance import code_at_start, watch
+
+        watch()
+        code_at_start(module)
     sys.argv = [str(known[name]), *rest]
-    runpy.run_module(f"studies.{known[name].parent.name}.{name}", run_name="__main__", alter_sys=True)
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
     return 0
 
 

@@ -20,6 +20,7 @@ import scipy
 from numpy.typing import NDArray
 
 import cptlaw as cl
+from studies.provenance import RESULTS, fingerprint
 
 Array = NDArray[np.float64]
 
@@ -27,8 +28,8 @@ ROOT = Path(__file__).resolve().parent.parent
 HOME = ROOT / "studies"
 MEASURED = HOME / "measured"  # tables that were trained for one question
 SWEEPS = HOME / "recipes"
-RESULTS = HOME / "results"  # what studies found: a file each, from which docs/run_pages.py fills the tables of pages
 DATA_VARIABLE = "CPTLAW_BENCH_DATA"
+RESULTS_VARIABLE = "CPTLAW_RESULTS"  # another folder for result files, to compare them with the committed ones
 TIGHT = {"ftol": 1e-15, "gtol": 1e-12, "maxiter": 20_000, "maxfun": 200_000}  # scipy's defaults stop too early
 
 
@@ -199,7 +200,7 @@ def held(tables: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, list[Any]]]:
 
 
 def write_result(name: str, tables: Mapping[str, pd.DataFrame], command: str | None = None) -> Path:
-    """Write the tables of a study as ``studies/results/NAME.json``, cells as the page shows them.
+    """Write the tables of a study as ``studies/results/NAME.json``, cells as the page shows them, with a fingerprint.
 
     Parameters
     ----------
@@ -210,9 +211,10 @@ def write_result(name: str, tables: Mapping[str, pd.DataFrame], command: str | N
     command
         What writes the file; ``python -m studies NAME --write`` where absent.
     """
-    path = RESULTS / f"{name}.json"
-    RESULTS.mkdir(exist_ok=True)
-    made = {"command": command or f"python -m studies {name} --write", "tables": held(tables)}
+    command = command or f"python -m studies {name} --write"
+    path = Path(os.environ.get(RESULTS_VARIABLE) or RESULTS) / f"{name}.json"
+    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    made = {"command": command, **fingerprint(command, before), "tables": held(tables)}
     path.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
     return path
 
