@@ -87,8 +87,9 @@ reading = several(
     click.option(
         "--columns",
         multiple=True,
-        metavar="NAME=COLUMN",
-        help="Read column COLUMN of the file as NAME, as in eval=domain; or one value for all rows, as in n_params=8B.",
+        metavar="NAME=COLUMN,..",
+        help="Read column COLUMN of the file as NAME, as in eval=domain; one value for all rows, as in n_params=8B; or "
+        "what follows from columns, as in replay=1-new_share, replay=mix% or tokens=btok:B. ignore=COLUMN: no setting.",
     ),
     click.option(
         "--losses",
@@ -249,9 +250,10 @@ def _same(names: Collection[str], others: Mapping[str, str | None]) -> list[str]
 def read_table(runs: str, options: dict[str, Any]) -> Runs:
     """Read the runs table with the options of `table`, taking them out of `options`; tell once what was assumed."""
     from cptlaw.runs import read_runs
+    from cptlaw.runs.expressions import column_pairs
 
     form = "NAME=COLUMN, as in {}"
-    columns = parse_pairs(options.pop("columns"), "--columns", form.format("eval=domain"), between=None)
+    columns = column_pairs(options.pop("columns"))
     wide: dict[str, Any] = {}
     for name, place, example in (
         ("losses", "losses", "fr=fr_loss"),

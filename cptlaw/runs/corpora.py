@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from cptlaw.reading import plain_json
+from cptlaw.runs.convert import to_numbers
 from cptlaw.runs.naming import Naming
 from cptlaw.runs.numbers import checked_numbers
 from cptlaw.runs.problems import Problems
@@ -45,7 +46,8 @@ def add_mix(
     rows without any share, keep theirs empty. Shares are divided by their sum, which must be one up to rounding.
     """
     columns = {name: frame[naming.file_columns[name]] for name in mix_columns(naming.file_columns)}
-    if not columns and MAPPING in frame.columns:
+    # Numbers in a column of that name are the share of one corpus, and no mapping.
+    if not columns and MAPPING in frame.columns and to_numbers(frame[MAPPING])[1].any():
         columns = _of_mappings(frame[MAPPING], problems)
     if not columns:
         return ()

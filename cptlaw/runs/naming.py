@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from cptlaw.errors import DataError, UsageError, did_you_mean, listed
+from cptlaw.runs.expressions import IGNORE, expression
 from cptlaw.runs.schema import COLUMNS, LAST_RESORTS, canonical_name, column_of, corpus_of, normal_name
 from cptlaw.runs.tracker_names import PLACES, VALIDATION, meaning_of_name
 
@@ -253,6 +254,8 @@ def _given_names(names: list[str], columns: Mapping[str, str], label: str) -> di
         raise UsageError(f"columns=: found {columns!r}. Expected a mapping such as {{'eval': 'domain'}}.")
     given: dict[str, str] = {}
     for key, name in columns.items():
+        if key == IGNORE:
+            continue
         canonical = canonical_name(str(key))
         if canonical is None:
             swapped = " The two names seem to be the wrong way round." if name in COLUMNS and key in names else ""
@@ -261,6 +264,8 @@ def _given_names(names: list[str], columns: Mapping[str, str], label: str) -> di
                 f"Expected {{column of cptlaw: column of the file}}, with one of {', '.join(COLUMNS)} on the left."
             )
         if name not in names:
+            if column_of(canonical).numeric and expression(str(name), [*names, *COLUMNS]) is not None:
+                continue  # computed once the table has been read
             raise UsageError(
                 f"columns=: {label} has no column {name!r} to read {canonical!r} from.{did_you_mean(str(name), names)} "
                 f"Columns found: {quoted(names)}."

@@ -30,6 +30,8 @@ class RawTable:
         Canonical name -> name in the file, as the user gave it or as its values tell.
     notes
         What was assumed so far.
+    settled
+        Further columns of the file of which it is known what they are: parts of an expression, or no setting.
     """
 
     frame: pd.DataFrame
@@ -37,6 +39,7 @@ class RawTable:
     path: Path | None = None
     columns: Mapping[str, str] | None = None
     notes: tuple[str, ...] = ()
+    settled: frozenset[str] = frozenset()
 
     @cached_property
     def naming(self) -> Naming:

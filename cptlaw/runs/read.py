@@ -8,13 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cptlaw.errors import CptlawError, DataError, UsageError
+from cptlaw.errors import CptlawError, DataError, UsageError, did_you_mean
 from cptlaw.reading import STDIN, existing_file
-from cptlaw.runs.convert import hashable
+from cptlaw.runs.convert import hashable, to_numbers
 from cptlaw.runs.csv_file import read_csv
 from cptlaw.runs.dataframe import from_dataframe
+from cptlaw.runs.expressions import IGNORE, as_texts, expression
 from cptlaw.runs.json_file import read_json
-from cptlaw.runs.naming import about_scores, loss_columns, name_columns
+from cptlaw.runs.naming import about_scores, loss_columns, name_columns, quoted
 from cptlaw.runs.number_formats import (
     ask_for_unread,
     budget_or_progress,
@@ -48,7 +49,7 @@ _ENDINGS = ".csv, .tsv, .jsonl, .ndjson, .json (each also with .gz), .parquet"
 def read_runs(
     source: Any,
     *,
-    columns: Mapping[str, str] | None = None,
+    columns: Mapping[str, str | list[str]] | None = None,
     losses: Mapping[str, str] | None = None,
     scores: Mapping[str, str] | None = None,
     source_eval: str | None = None,
@@ -64,7 +65,8 @@ def read_runs(
         a DataFrame of pandas or polars, a pyarrow Table, or runs that were read before.
     columns
         Column of cptlaw -> column of the file, where neither the name nor an alias tells, as ``{"eval": "domain"}``;
-        or one value for all rows, as ``{"n_params": "8B"}``.
+        one value for all rows, as ``{"n_params": "8B"}``; or what follows from columns, as
+        ``{"replay": "1-ja_frac", "tokens": "btok:B"}``. ``"ignore"`` -> columns that are no setting of the runs.
     losses
         Of a wide table, with one column of losses per eval: eval -> column, as ``{"arxiv": "arxiv_loss"}``.
     scores
@@ -109,7 +111,7 @@ def read_runs(
     raw = load_table(source, named)
     for shape in (by_amount, parameters_in, unnamed_mix):
         raw = shape(raw)
-    raw = _with_constants(raw, constants)
+    raw = _with_expressions(_with_constants(raw, constants), named or {})
     if losses is None and not {"loss", "eval"} & set(raw.taken):
         losses, raw = _wide_losses(raw, scores is not None)
     raw = evals_in_domain(raw) if losses is None and scores is None else stacked(raw, losses, scores)
@@ -120,19 +122,20 @@ def read_runs(
 
 
 def _as_flags(
-    columns: Mapping[str, str] | None, losses: Mapping[str, str] | None, scores: Mapping[str, str] | None
+    columns: Mapping[str, Any] | None, losses: Mapping[str, str] | None, scores: Mapping[str, str] | None
 ) -> list[str]:
     """Return what a command line needs to read the table in the same way again."""
-    flags = [word for name, place in (columns or {}).items() for word in ("--columns", f"{name}={place}")]
+    flags = [word for pair in as_texts(columns or {}) for word in ("--columns", pair)]
     for flag, named in (("--losses", losses), ("--scores", scores)):
         if named:
             flags += [flag, ",".join(f"{name}={place}" for name, place in named.items())]
     return flags
 
 
-def _constants(columns: Mapping[str, str] | None) -> tuple[Mapping[str, str] | None, dict[str, float]]:
+def _constants(columns: Mapping[str, Any] | None) -> tuple[Mapping[str, Any] | None, dict[str, float]]:
     """Return which columns are read under which names, apart from those that have one value in all rows."""
-    named, constants = {}, {}
+    named: dict[str, Any] = {}
+    constants: dict[str, float] = {}
     for name, place in (columns or {}).items():
         canonical = canonical_name(str(name))
         number = None
@@ -156,6 +159,41 @@ def _with_constants(raw: RawTable, constants: Mapping[str, float]) -> RawTable:
         instead = f", and not the {count} values of the file's column {place!r}" if count > 1 else ""
         notes.append(f"{name}: {value:.10g} in all rows, as given{instead}")
     return raw.reshaped(raw.frame.assign(**constants), *notes) if constants else raw
+
+
+def _with_expressions(raw: RawTable, columns: Mapping[str, Any]) -> RawTable:
+    """Return a table with the columns that follow from others, as they were given."""
+    notes, settled = [], set(raw.settled)
+    for key, text in columns.items():
+        if key == IGNORE:
+            every = [text] if isinstance(text, str) else list(text)
+            settled |= _columns_there(raw, every)
+            continue
+        canonical = str(canonical_name(str(key)))
+        rule = None if text in raw.frame.columns else expression(str(text), _known_names(raw))
+        if rule is None:
+            continue
+        places = [name if name in raw.frame.columns else raw.taken[name] for name in rule.names]
+        parts = {name: to_numbers(raw.frame[place])[0] for name, place in zip(rule.names, places, strict=True)}
+        values = rule.values(parts.__getitem__)
+        settled |= {*places}
+        notes.append(f"{canonical}: {text}, as given")
+        raw = raw.reshaped(raw.frame.assign(**{canonical: values})).named({canonical: canonical})
+    return replace(raw, notes=(*raw.notes, *notes), settled=frozenset(settled))
+
+
+def _known_names(raw: RawTable) -> list[str]:
+    return [*map(str, raw.frame.columns), *raw.taken]
+
+
+def _columns_there(raw: RawTable, names: list[str]) -> set[str]:
+    for name in names:
+        if name not in raw.frame.columns:
+            raise UsageError(
+                f"columns=: {raw.label} has no column {name!r} to ignore.{did_you_mean(name, raw.frame.columns)} "
+                f"Columns found: {quoted(map(str, raw.frame.columns))}."
+            )
+    return set(names)
 
 
 def _wide_losses(raw: RawTable, scored: bool) -> tuple[dict[str, str] | None, RawTable]:

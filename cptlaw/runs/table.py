@@ -54,6 +54,8 @@ class Runs:
         The columns (``run``, ``eval``) that the source lacks and that were filled in.
     read_with
         The options of the command line, besides the roles, that read the file as these runs.
+    settled
+        Columns of the file that are not canonical and of which it is known what they are.
     """
 
     frame: pd.DataFrame
@@ -63,6 +65,7 @@ class Runs:
     notes: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
     read_with: tuple[str, ...] = ()
+    settled: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
         return len(self.frame)

@@ -68,7 +68,7 @@ def check_table(raw: RawTable, n_params_kind: str | None = None) -> Runs:
         add_repeated_rows(frame, "eval" in assumed, problems)
     _check_tokenizers(frame, problems)
     problems.raise_if_any()
-    return Runs(frame, raw.path, n_params_kind=kind, notes=tuple(notes), assumed=assumed)
+    return Runs(frame, raw.path, n_params_kind=kind, notes=tuple(notes), assumed=assumed, settled=raw.settled)
 
 
 def _with_samples(frame: pd.DataFrame, naming: Naming) -> Naming:
