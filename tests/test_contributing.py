@@ -2,14 +2,12 @@
 
 import re
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import cptlaw as cl
 from cptlaw.importing import reader
-from cptlaw.importing.history import History, Record
 
 TEXT = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
@@ -21,11 +19,7 @@ def block(begins):
 
 def test_the_reader_reads(tmp_path, monkeypatch):
     monkeypatch.setattr(reader, "_KINDS", dict(reader._KINDS))
-    names = {name: getattr(reader, name) for name in ("Reader", "files_below", "run_name", "text_of")}
-    exec(
-        block("class Diary(Reader):"),
-        names | {"Path": Path, "History": History, "Record": Record, "Iterator": Iterator},
-    )
+    exec(block("from collections.abc import Iterator"), {"__name__": "diary"})
     for run, loss in (("124M-r25", 2.5), ("124M-r50", 2.6)):
         (tmp_path / run).mkdir()
         (tmp_path / run / "diary.txt").write_text(f"0 3.0\n10 {loss}\n")

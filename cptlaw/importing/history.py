@@ -66,6 +66,10 @@ class History:
         Columns of a runs table that the source itself gives for the whole run.
     notes
         What was left out on reading.
+    state
+        How the tracker says that the run ended, where it says so: finished, crashed, failed, killed, running.
+    how_to_measure
+        How this trainer is told to measure validation losses, for logs that hold none.
     """
 
     run: str
@@ -74,6 +78,8 @@ class History:
     config: Mapping[str, object] = field(default_factory=dict)
     constants: Mapping[str, object] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    state: str | None = None
+    how_to_measure: str = ""
 
 
 def numbers_of(values: Mapping[str, object]) -> dict[str, float]:
