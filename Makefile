@@ -12,7 +12,7 @@ TORCH ?= torch==2.13.0
 # The version that CHANGELOG.md was cut for.
 VERSION := $(shell sed -n 's/^\#\# \[\([0-9][0-9.]*\)\].*/\1/p' CHANGELOG.md | head -1)
 
-.PHONY: app audit constraints demo docs pages demo-sweep demo-sweep-small reproduction test test-training test-ray test-slurm lint types contract guard fuzz oldest results studies bench wheel release clean
+.PHONY: app audit constraints demo docs pages demo-sweep demo-sweep-small reproduction test test-short test-training test-ray test-slurm lint types contract guard fuzz oldest results studies bench wheel release clean
 
 demo: $(VENV)/.report  ## the main job on the real example runs, from a table to a plan; its files lie in demo/
 	$(RUN) examples/demo.py
@@ -31,6 +31,9 @@ app: $(VENV)/.app  ## the app with the example runs
 
 test: $(VENV)/.dev  ## the whole suite
 	$(RUN) -m pytest -n auto
+
+test-short: $(VENV)/.dev  ## a minute of it: the command line, files on disk, README as it is typed
+	$(RUN) -m pytest tests/cli tests/test_writing.py tests/test_units.py tests/test_docs.py
 
 test-training: $(VENV)/.dev $(VENV)/.training  ## the sweep: training, killing, resuming; the callback inside other trainers
 	$(RUN) -m pip install --quiet --disable-pip-version-check trl
@@ -82,7 +85,7 @@ oldest: $(VENV)/bin/python  ## the suite with the oldest version of every depend
 	$(PYTHON) -m venv $(VENV)-oldest
 	$(VENV)-oldest/bin/pip install --quiet --disable-pip-version-check -r $(VENV)/oldest.txt pytest hypothesis pytest-xdist
 	$(VENV)-oldest/bin/pip install --quiet --disable-pip-version-check --no-deps --editable .
-	PYTHONPATH=$(CURDIR) $(VENV)-oldest/bin/python -m pytest -n auto
+	PYTHONPATH="$(CURDIR)" $(VENV)-oldest/bin/python -m pytest -n auto
 
 audit: $(VENV)/.dev  ## known holes in the versions of .ci/constraints.txt; it asks an advisory service on the network
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check pip-audit

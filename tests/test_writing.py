@@ -1,6 +1,7 @@
 """Files on disk: what is replaced, what is refused, and what a killed or failed write leaves behind."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -204,11 +205,18 @@ class TestEndings:
         assert "Traceback" not in ended.stderr
         assert "Exception ignored" not in ended.stderr
 
-    def test_a_reader_that_goes_is_no_error(self):
-        command = f"{sys.executable} -m cptlaw laws --json | head -c 1"
-        ended = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
-        assert ended.returncode == 0
-        assert ended.stderr == ""
+    @pytest.mark.parametrize("unbuffered", ["", "1"])
+    @pytest.mark.parametrize("words", ["laws --json", "laws -q", "--help", "laws chinchilla --json", "--version"])
+    @pytest.mark.parametrize("reader", ["head -c 1", "sleep 0"])
+    def test_a_reader_that_goes_is_no_error(self, words, unbuffered, reader):
+        # Python drops what is left of a long line without a word where its output is not buffered, so that this
+        # variable hides what happens on an ordinary machine.
+        command = f"{shlex.quote(sys.executable)} -m cptlaw {words} | {reader}"
+        environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+        ended = subprocess.run(
+            ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False, env=environment
+        )
+        assert (ended.returncode, ended.stderr) == (0, "")
 
     @pytest.mark.parametrize("after", [0.1, 0.3, 0.6])
     def test_an_interrupt_ends_with_130(self, after):

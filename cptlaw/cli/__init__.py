@@ -10,6 +10,7 @@ import errno
 import io
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -30,7 +31,31 @@ def _say_version(context: click.Context, parameter: click.Parameter, asked: bool
         context.exit()
 
 
-@click.group(cls=Named, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+class CommandLine(Named):
+    """The verbs together; a reader of their output that has enough, such as ``head``, is no mistake of anybody."""
+
+    # Here and not around `main`: click's own `main` takes the error for itself and ends with exit code 1.
+    def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
+        """Parse the arguments, which prints where help or the version is asked for."""
+        with _ending_without_reader():
+            return super().make_context(*arguments, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a verb."""
+        with _ending_without_reader():
+            return super().invoke(ctx)
+
+
+@contextlib.contextmanager
+def _ending_without_reader() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        _drop_output()
+        raise click.exceptions.Exit(0) from None
+
+
+@click.group(cls=CommandLine, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.option(
     "--version", is_flag=True, expose_value=False, is_eager=True, callback=_say_version, help="Show the version."
 )
@@ -123,9 +148,6 @@ def main(arguments: list[str] | None = None) -> Any:
     except (KeyboardInterrupt, click.Abort):
         click.echo("Interrupted.", err=True)
         code = INTERRUPTED
-    except BrokenPipeError:  # the reader of our output, such as head, has gone
-        _drop_output()
-        code = 0
     # What the library does not turn into a message of its own: a full disk, a folder without permission.
     except OSError as error:
         _drop_output()
