@@ -3,16 +3,68 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
-from cptlaw.answering import studies
+from cptlaw.answering import batches, studies, without_runs
+from cptlaw.answering.base_models import bases
+from cptlaw.answering.question import RISK
+from cptlaw.reporting.cost import PEAKS
+
+SURER = (0.95, 0.9)  # probabilities of a safer plan: the first one with which there is a mix
 
 
 def numbers_js() -> str:
-    """Return a script that declares ``NUMBERS``: by outcome the coefficients, their covariance and the spreads."""
-    result = {}
+    """Return a script that declares what the calculator computes with.
+
+    ``NUMBERS`` holds by outcome the coefficients, their covariance and the spreads, and what gives the batch;
+    ``PLANNING`` the constants of the plan, ``BASES`` the known base models, ``DEVICES`` their peak FLOP/s, and
+    ``STUDIES`` the largest model and budget of each study, and its kind of text.
+    """
     outcomes: tuple[studies.Outcome, ...] = ("forgetting", "gain")
-    for outcome in outcomes:
-        law = studies.learned(outcome)
-        scalars = {name: getattr(law, name) for name in studies.SCALARS}
-        result[outcome] = {"mean": law.mean.tolist(), "covariance": law.covariance.tolist(), **scalars}
-    return f"const NUMBERS = {json.dumps(result)};\n"
+    numbers: dict[str, Any] = {outcome: _of_outcome(outcome) for outcome in outcomes}
+    declared = {
+        "NUMBERS": {**numbers, "batch": vars(batches.valley())},
+        "PLANNING": {
+            "shares": without_runs.SHARES,
+            "mostReplay": without_runs.MOST_REPLAY,
+            "leastTokens": without_runs.LEAST_TOKENS,
+            "nearly": without_runs.NEARLY,
+            "risk": RISK,
+            "surer": SURER,
+            "seenRates": without_runs.SEEN_RATES,
+            "rates": without_runs.RATES,
+        },
+        "BASES": _bases(),
+        "DEVICES": {name.upper(): peak for name, peak in PEAKS.items()},
+        "STUDIES": _studies(),
+    }
+    return "".join(f"const {name} = {json.dumps(value, allow_nan=False)};\n" for name, value in declared.items())
+
+
+def _of_outcome(outcome: studies.Outcome) -> dict[str, Any]:
+    law = studies.learned(outcome)
+    scalars = {name: getattr(law, name) for name in studies.SCALARS}
+    return {"mean": law.mean.tolist(), "covariance": law.covariance.tolist(), **scalars}
+
+
+def _bases() -> list[dict[str, Any]]:
+    """Return the known base models; their peak rate is 0 where none is published."""
+    listed = bases().fillna({"lr_pretrain": 0.0})
+    return [
+        {
+            "name": row["name"],
+            "n": row["n_params"],
+            "ptpp": row["ptpp"],
+            "pretrain": row["lr_pretrain"],
+            "publicText": row["public_text"] == "yes",
+        }
+        for row in listed.to_dict("records")
+    ]
+
+
+def _studies() -> list[dict[str, Any]]:
+    listed = {each["study"]: each for outcome in ("forgetting", "gain") for each in studies.learned(outcome).studies}
+    return [
+        {"name": name, "shift": each["shift"], "n": each["n_params"][1], "ptpp": each["ptpp"][1]}
+        for name, each in listed.items()
+    ]

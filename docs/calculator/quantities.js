@@ -1,0 +1,47 @@
+"use strict";
+// Numbers as people type and read them: 8B, 1,875, 5%.
+
+const SUFFIXES = { "": 1, K: 1e3, M: 1e6, B: 1e9, G: 1e9, T: 1e12 };
+
+// The number that a text says; NaN where it says none. "1,875", "1_875" and "1 875" are one.
+function readQuantity(text) {
+  const found = /^(-?[0-9]*\.?[0-9]+(?:e[-+]?[0-9]+)?|[0-9]+\.)([KMBGT]?)$/i.exec(text.replace(/[,_\s]/g, ""));
+  return found ? Number(found[1]) * SUFFIXES[found[2].toUpperCase()] : NaN;
+}
+
+// The share that a text says in per cent, with or without its sign.
+function readPercent(text) {
+  return readQuantity(text.replace("%", "")) / 100;
+}
+
+function formatQuantity(number, digits = 3) {
+  const rounded = Number(number.toPrecision(digits));
+  const units = [[1e12, "T"], [1e9, "B"], [1e6, "M"], [1e3, "K"]];
+  const [size, unit] = units.find(([least]) => Math.abs(rounded) >= least && rounded < 1e15) || [1, ""];
+  return rounded >= 1e15 ? rounded.toExponential(1) : `${Number((rounded / size).toPrecision(digits))}${unit}`;
+}
+
+// Whole per cents from ten on, else two digits; never -0.
+function formatPercent(share) {
+  const shown = Math.abs(share) >= 0.0995 ? Math.round(100 * share) : Number((100 * share).toFixed(1));
+  return `${shown === 0 ? 0 : shown}%`;
+}
+
+// A share of a mix, to three digits, as the command line prints it.
+function formatShare(share) {
+  return `${Number((100 * share).toPrecision(3))}%`;
+}
+
+function formatRate(rate) {
+  return rate.toExponential(1).replace("e-", "e-0").replace(/e-0(\d\d)/, "e-$1");
+}
+
+function formatHours(hours) {
+  if (hours >= 100) return Math.round(hours).toLocaleString("en-US");
+  return hours >= 1 ? String(Number(hours.toPrecision(2))) : "less than one";
+}
+
+function formatDays(days) {
+  if (days >= 10) return `${Math.round(days)} days`;
+  return days >= 1 ? `${Number(days.toPrecision(2))} days` : `${Math.max(1, Math.round(24 * days))} h`;
+}
