@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from cptlaw.cli import complete, options
 from cptlaw.cli.output import show_json, show_next, show_notes, wants_json
+from cptlaw.errors import listed
 
 if TYPE_CHECKING:
     from cptlaw.runs import Runs
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.command("import")
 @click.argument("source")
-@options.output("RUNS", "RUNS", "The runs table: .csv, .jsonl or .parquet.", required=True)
+@options.output("RUNS", "RUNS", "The runs table: .csv, .jsonl or .parquet. [default: print what was understood]")
 @click.option(
     "--format",
     "log_format",
@@ -39,11 +41,13 @@ if TYPE_CHECKING:
 @click.option(
     "--n-params-kind", type=click.Choice(["non_embedding", "total"]), help="Which parameters n_params counts."
 )
+@click.option("--settings", metavar="TABLE", help="A CSV with a row per run (run,replay,..), for what no log says.")
+@click.option("--all-runs", is_flag=True, help="Keep runs that crashed, did not finish or collapsed.")
 @click.option("--planned", metavar="ANSWER", help="Say where runs differ from this answer (--json) or pilot.")
 @options.as_json
 def import_logs(
     source: str,
-    output: str,
+    output: str | None,
     mapping: tuple[str, ...],
     constants: tuple[str, ...],
     config: tuple[str, ...],
@@ -51,7 +55,8 @@ def import_logs(
 ) -> None:
     """Turn the logs of a trainer or a tracker into a runs table.
 
-    SOURCE is a file or a folder with any number of runs. Which format was recognised is said on stderr.
+    SOURCE is a file or a folder with any number of runs. Which format was recognised is said on stderr. Without -o it
+    prints what was understood: each column, what it holds, and the rows of each run.
 
     \b
     Scores of lm-evaluation-harness, LightEval or OLMES, one results file a model:
@@ -68,9 +73,11 @@ def import_logs(
       cptlaw import mlruns/ -o runs.csv --config n_params=n_params,replay=replay
     Megatron-LM, whose iterations go on from pre-training:
       cptlaw import slurm-123.out -o runs.csv --set n_params=8.1B --seq-length 4096 --first-step 168000
-    NeMo, torchtitan:
+    Text logs of NeMo, torchtitan, torchtune, OLMo, nanochat, .. (an unknown --format lists all):
       cptlaw import nemo.log -o runs.csv --seq-length 4096
       cptlaw import titan.log -o runs.csv --batch-tokens 512K --config n_params=total_parameters
+    Training losses alone, averaged; and what no log says, from a table with a row per run:
+      cptlaw import logs/ -o runs.csv --map "loss:target=train loss" --settings settings.csv --batch-tokens 512K
     CSV or JSON Lines of any trainer, a row per step:
       cptlaw import metrics.jsonl -o runs.csv --map loss:fr=eval/fr_nll,tokens=seen,lr=opt/lr --set n_params=124M
     """
@@ -88,13 +95,38 @@ def import_logs(
     show_notes(runs.notes)
     if wants_json():
         counted = {"rows": len(runs), "runs": int(runs.frame["run"].nunique()), "evals": list(runs.evals)}
-        show_json({"path": str(runs.path), **counted, "columns": list(runs.frame.columns), "notes": list(runs.notes)})
+        path = None if output is None else str(runs.path)
+        show_json({"path": path, **counted, "columns": list(runs.frame.columns), "notes": list(runs.notes)})
         return
     click.echo(repr(runs))
+    if output is None:
+        for line in _understood(runs):
+            click.echo(line)
+        show_next(["cptlaw", *sys.argv[1:], "-o", "runs.csv"])
+        return
     on = "target" if "target" in runs.evals else runs.evals[0]
     has = {name for name in runs.frame.columns if runs.frame[name].notna().any()}
     if {"n_params", "tokens"} <= has and _can_be_checked(runs, on):  # else the notes must be heeded first
         show_next(["cptlaw", "check", output, "--on", on])
+
+
+def _understood(runs: Runs) -> list[str]:
+    """Return a line for each column: what it holds, and over what range."""
+    from cptlaw.runs.schema import COLUMNS
+    from cptlaw.units import format_quantity
+
+    lines = []
+    width = max(map(len, runs.frame.columns))
+    for name in runs.frame.columns:
+        held = runs.frame[name].dropna()
+        if len(held) and COLUMNS[name].numeric if name in COLUMNS else held.dtype.kind in "fiu":
+            low, high = (format_quantity(float(end), 4) for end in (held.min(), held.max()))
+            values = low if low == high else f"{low} to {high}"
+        else:
+            values = listed(map(str, held.unique()), 4)
+        meaning = f"  {COLUMNS[name].meaning}" if name in COLUMNS else "  kept: no column of a runs table"
+        lines.append(f"  {name:<{width}}  {values}{meaning}")
+    return lines
 
 
 def _can_be_checked(runs: Runs, on: str) -> bool:

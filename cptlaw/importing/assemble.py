@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from cptlaw.errors import DataError, UsageError, did_you_mean, listed
+from cptlaw.importing.alike import require_differences
+from cptlaw.importing.ended import sound_runs, stopped_early
 from cptlaw.importing.history import LR_NAMES, SAMPLES_NAMES, TOKENS_NAMES, History, Record, first_of
-from cptlaw.importing.options import Wanted, eval_of, is_eval_loss
+from cptlaw.importing.names_of_losses import eval_of, is_eval_bits, is_eval_loss, is_training_loss
+from cptlaw.importing.options import Wanted
+from cptlaw.importing.run_settings import Settings
 from cptlaw.importing.settings import batch_factors
+from cptlaw.importing.training_losses import NOTE, training_losses, what_to_do, with_means
+from cptlaw.runs.metrics import BITS_PER_BYTE
 from cptlaw.runs.schema import COLUMNS, canonical_name
-from cptlaw.runs.tracker_names import meaning_of_name
-from cptlaw.units import parse_quantity
 
-# Columns that a run's settings tell without being asked for, under these names or as `model.n_params`, `replay_pct`.
-_OF_SETTINGS = ("n_params", "ptpp", "pt_tokens", "replay", "lr_peak", "seed")
 # Columns that hold until they change; all others count only at the step at which they were logged.
 _CARRIED = ("lr",)
+NEAR = 0.05  # of a run: how far beyond its last count of tokens their line is followed
 
 
 def assemble(histories: Sequence[History], wanted: Wanted) -> tuple[pd.DataFrame, tuple[str, ...]]:
@@ -30,24 +33,25 @@ def assemble(histories: Sequence[History], wanted: Wanted) -> tuple[pd.DataFrame
     Raises
     ------
     DataError
-        If no loss of a validation set is found.
+        If no loss of a validation set is found, no run is left, or runs that nothing tells apart differ in loss.
     UsageError
         If a metric or a setting that was asked for is not in the logs.
     """
     notes = [note for history in histories for note in history.notes]
     losses, recognised = _losses(histories, wanted)
-    notes += recognised
+    histories, left_out = sound_runs(histories, wanted.all_runs)
+    notes += [*left_out, *recognised, *(note for one in histories if (note := stopped_early(one)))]
+    histories, averages = _averaged(histories, losses)
+    notes += averages
     rows: list[dict[str, object]] = []
-    asked = {*wanted.config, *wanted.constants, *wanted.metrics}
-    named = {pair for history in histories for pair in _named(history).items() if pair[0] not in asked}
-    if named:
-        said = (name if name == key else f"{name} as {key!r}" for name, (key, _) in sorted(named))
-        notes.append(f"{', '.join(said)} from the settings of the runs, which name them so")
+    settings = Settings(histories, wanted)
+    notes += settings.notes
     for history in histories:
-        rows += _rows(history, losses, _with_batch(history, wanted, notes), notes)
+        rows += _rows(history, losses, _with_batch(history, wanted, notes), settings.of(history), notes)
     if not rows:
         raise DataError(_no_loss(histories, losses))
     frame = pd.DataFrame(rows)
+    require_differences(frame, histories, settings.told)
     if "tokens" not in frame.columns:
         notes.append(
             "tokens are not known: the logs do not count them. Give --batch-tokens (tokens = step x batch), "
@@ -67,7 +71,10 @@ def _losses(histories: Sequence[History], wanted: Wanted) -> tuple[dict[str, str
                 raise UsageError(f"--map: no metric {metric!r} in the logs.{near} Found: {listed(metrics)}.")
         return dict(wanted.losses), []
     result: dict[str, str] = {}
-    for metric in filter(is_eval_loss, metrics):
+    own = any(record.losses or record.scores for history in histories for record in history.records)
+    found = list(filter(is_eval_loss, metrics))
+    # Bits per byte count where no loss is there: beside one they would be the same twice.
+    for metric in found or ([] if own else filter(is_eval_bits, metrics)):
         name = eval_of(metric)
         if name in result:
             raise UsageError(
@@ -76,19 +83,36 @@ def _losses(histories: Sequence[History], wanted: Wanted) -> tuple[dict[str, str
             )
         result[name] = metric
     if not result:
-        if any(record.losses or record.scores for history in histories for record in history.records):
+        if own:
             return {}, []
         raise DataError(_no_loss(histories, {}))
-    return result, [f"losses: {', '.join(f'{metric} as eval {name!r}' for name, metric in result.items())}"]
+    unit = "" if found else ", in bits per byte"
+    return result, [f"losses: {', '.join(f'{metric} as eval {name!r}' for name, metric in result.items())}{unit}"]
 
 
-def _rows(history: History, losses: Mapping[str, str], wanted: Wanted, notes: list[str]) -> list[dict[str, object]]:
-    whole = _of_run(history, wanted)
+def _averaged(histories: Sequence[History], losses: Mapping[str, str]) -> tuple[list[History], list[str]]:
+    """Return runs in which training losses that were asked for are means over windows, and what these say."""
+    asked = {metric: name for name, metric in losses.items() if is_training_loss(metric)}
+    if not asked:
+        return list(histories), []
+    changed = [with_means(history, list(asked)) for history in histories]
+    counts = {metric: max((counts[metric] for _, counts in changed), default=1.0) for metric in asked}
+    return [one for one, _ in changed], [NOTE.format(name=asked[metric], count=counts[metric]) for metric in asked]
+
+
+def _rows(
+    history: History,
+    losses: Mapping[str, str],
+    wanted: Wanted,
+    whole: Mapping[str, object],
+    notes: list[str],
+) -> list[dict[str, object]]:
     rows: dict[tuple[str, float | None], dict[str, object]] = {}
     carried: dict[str, float] = {}
     at_step: dict[float, dict[str, float]] = {}
     left_out: Counter[str] = Counter()
     counted_before = _counted_before(history, wanted, notes)
+    tokens_at = _line_of_tokens(history, wanted)
     for record in history.records:
         known = _columns(record, wanted)
         carried |= {name: known[name] for name in _CARRIED if name in known}
@@ -102,6 +126,9 @@ def _rows(history: History, losses: Mapping[str, str], wanted: Wanted, notes: li
             continue
         is_before = record.step is not None and record.step < wanted.first_step
         at = {"run": history.run, **_present(step=record.step), **whole, **carried, **known}
+        if "tokens" not in known and record.step is not None and tokens_at is not None:
+            tokens = tokens_at(record.step)
+            known = known if tokens is None else {**known, "tokens": tokens}
         at |= _present(tokens=_tokens(record, known, wanted, counted_before), batch_tokens=wanted.batch_tokens)
         for name, loss in measured.items():
             if not math.isfinite(loss) or loss <= 0:
@@ -113,7 +140,8 @@ def _rows(history: History, losses: Mapping[str, str], wanted: Wanted, notes: li
                 # attempt logged. Without a step every record counts by itself.
                 key = (name, record.step if record.step is not None else float(len(rows)))
                 left_out["repeated"] += key in rows and rows[key]["loss"] != loss
-                rows[key] = {**at, "eval": name, "loss": loss}
+                unit = {"metric": BITS_PER_BYTE} if is_eval_bits(losses.get(name, "")) else {}
+                rows[key] = {**at, "eval": name, "loss": loss, **unit}
         for name, score in () if is_before else record.scores.items():
             named = {"loss": score.value, "metric": score.metric, **_present(n_items=score.n_items)}
             rows[name, record.step] = {**at, "eval": name, **named}
@@ -138,41 +166,6 @@ def _present(**values: float | None) -> dict[str, object]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _of_run(history: History, wanted: Wanted) -> dict[str, object]:
-    """Return what holds for all rows of a run: its own constants, its settings, its name, what was given."""
-    asked = {*wanted.config, *wanted.constants, *wanted.metrics}
-    whole: dict[str, object] = {}
-    for name, (key, scale) in _named(history).items():
-        if name not in asked:
-            value = history.config[key]
-            whole[name] = value if scale == 1.0 else scale * parse_quantity(str(value), f"{key} of {history.run}")
-    whole |= history.constants
-    for column, key in wanted.config.items():
-        if key not in history.config:
-            raise UsageError(
-                f"--config {column}={key}: run {history.run!r} ({history.path}) has no setting {key!r}."
-                f"{did_you_mean(key, history.config)} Found: {listed(history.config) or 'no settings at all'}."
-            )
-        whole[column] = history.config[key]
-    return whole | wanted.from_name(history.run) | dict(wanted.constants)
-
-
-def _named(history: History) -> dict[str, tuple[str, float]]:
-    """Return column -> the setting that names it and the unit of its numbers; one that two name alike has none."""
-    result = {name: (name, 1.0) for name in _OF_SETTINGS if name in history.config}
-    meant: dict[str, list[tuple[int, str, float]]] = {}
-    for key in history.config:
-        meaning = meaning_of_name(str(key))
-        # A seed in a place is that of the place, as `data.seed`.
-        if meaning is not None and meaning.column in _OF_SETTINGS and meaning.column != "seed":
-            meant.setdefault(meaning.column, []).append((meaning.beyond, str(key), meaning.scale))
-    for name, found in meant.items():
-        (beyond, key, scale), *others = sorted(found)
-        if name not in result and not (others and others[0][0] == beyond):
-            result[name] = (key, scale)
-    return result
-
-
 def _columns(record: Record, wanted: Wanted) -> dict[str, float]:
     """Return the columns of a runs table that a record tells: as asked, or under the words of the trainers."""
     known: dict[str, float] = {}
@@ -192,6 +185,33 @@ def _columns(record: Record, wanted: Wanted) -> dict[str, float]:
         if metric in record.values:
             known[column] = record.values[metric]
     return known
+
+
+def _line_of_tokens(history: History, wanted: Wanted) -> Callable[[float], float | None] | None:
+    """Return tokens by step where a log counts them at other steps than those of its losses; none far outside of these.
+
+    Trainers count tokens with their training losses and measure validation losses in between.
+    """
+    counts = {0.0: 0.0} if not wanted.first_step else {}
+    for record in history.records:
+        tokens = _columns(record, wanted).get("tokens")
+        if record.step is not None and tokens is not None:
+            counts[record.step] = tokens
+    if len(counts) < 2:
+        return None
+    steps = np.array(sorted(counts))
+    tokens_at = np.array([counts[step] for step in steps])
+    beyond = NEAR * (steps[-1] - steps[0])
+
+    def at(step: float) -> float | None:
+        if not steps[0] <= step <= steps[-1] + beyond:
+            return None
+        if step <= steps[-1]:
+            return float(np.interp(step, steps, tokens_at))
+        slope = (tokens_at[-1] - tokens_at[-2]) / (steps[-1] - steps[-2])
+        return float(tokens_at[-1] + slope * (step - steps[-1]))
+
+    return at
 
 
 def _counted_before(history: History, wanted: Wanted, notes: list[str]) -> float:
@@ -255,6 +275,8 @@ def _seen_lengths(histories: Sequence[History]) -> str:
 
 def _no_loss(histories: Sequence[History], losses: Mapping[str, str]) -> str:
     metrics = dict.fromkeys(name for history in histories for record in history.records for name in record.values)
+    if not losses and training_losses(histories):
+        return what_to_do(histories)
     asked = f" as asked ({', '.join(losses.values())})" if losses else ""
     return (
         f"{histories[0].path}: no loss of a validation set{asked}. Expected a metric such as eval_fr_loss, eval/loss "

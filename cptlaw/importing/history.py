@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 # The words of the trainers for what every one of them logs.
-STEP_NAMES = ("step", "_step", "global_step", "iteration", "iter", "Step")
+STEP_NAMES = (
+    *("step", "_step", "global_step", "iteration", "iter", "Step"),
+    *("current_steps", "global_step/max_steps"),  # LLaMA-Factory, ms-swift
+)
 SAMPLES_NAMES = ("consumed_samples", "consumed samples", "consumed_train_samples")
 TOKENS_NAMES = (
     *("tokens", "num_input_tokens_seen", "tokens_seen", "consumed_tokens", "consumed tokens", "n_tokens_seen"),
@@ -89,6 +92,8 @@ def numbers_of(values: Mapping[str, object]) -> dict[str, float]:
         # True would be read as 1, and a flag of a trainer as a metric.
         if isinstance(value, bool) or not isinstance(value, int | float | str):
             continue
+        if isinstance(value, str) and name in STEP_NAMES:
+            value = value.partition("/")[0]  # "50/500": the step, and the last one
         with contextlib.suppress(ValueError, OverflowError):  # text, or a whole number beyond all bounds
             result[name] = float(value)
     return result

@@ -31,10 +31,11 @@ def import_logs(
 ) -> Runs:
     """Turn the logs of a trainer or a tracker into a runs table.
 
-    Read are: output folders of the Hugging Face Trainer, TensorBoard event files, run files and exports of Weights &
-    Biases, MLflow folders and databases, text logs of Megatron-LM, NeMo and torchtitan, and tables of metrics (CSV,
-    JSON Lines). Scores of benchmarks are read from results of lm-evaluation-harness, LightEval and OLMES. Nothing
-    touches the network but ``wandb:ENTITY/PROJECT``, and nothing is unpickled.
+    Read are: output folders of the Hugging Face Trainer, event files and exports of TensorBoard, run files and exports
+    of Weights & Biases, SwanLab, trackio and Levanter, MLflow folders and databases, text logs of seventeen kinds, and
+    tables of metrics (CSV, JSON Lines, Parquet). Every setting in which the runs differ is kept or listed. Scores of
+    benchmarks are read from results of lm-evaluation-harness, LightEval and OLMES. Nothing touches the network but
+    ``wandb:ENTITY/PROJECT``, and nothing is unpickled.
 
     Parameters
     ----------
@@ -63,6 +64,10 @@ def import_logs(
         Tokens of one sample, where the logs count samples.
     first_step
         The step at which adaptation began; losses before it are left out.
+    settings
+        A CSV file with a row per run (``run``, and columns such as ``replay``), for what no log says.
+    all_runs
+        Keep runs that crashed, did not finish, or collapsed; they are told and left out otherwise.
     n_params_kind
         ``"non_embedding"`` or ``"total"``: what ``n_params`` counts.
     planned
@@ -78,7 +83,8 @@ def import_logs(
     Raises
     ------
     DataError
-        If the source is of no known kind, is damaged, or holds no loss of a validation set.
+        If the source is of no known kind, is damaged, holds no loss of a validation set, or has runs whose losses
+        differ though nothing that is known of them does.
     UsageError
         If an option is unusable.
 

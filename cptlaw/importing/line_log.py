@@ -13,7 +13,7 @@ from typing import ClassVar
 from cptlaw.errors import DataError
 from cptlaw.importing.grammar import Grammar, Line, grammars
 from cptlaw.importing.history import SAMPLES_NAMES, STEP_NAMES, History, Record, first_of
-from cptlaw.importing.reader import Reader, file_run_name, files_below, run_name, text_of
+from cptlaw.importing.reader import Reader, file_run_names, files_below, text_of
 from cptlaw.importing.settings import config_beside
 from cptlaw.units import SUFFIXES
 
@@ -36,7 +36,8 @@ class LineLog(Reader):
 
     def read(self, files: list[Path], source: Path) -> list[History]:
         """Read each log."""
-        return [read_log(self.grammar, path, source) for path in files]
+        names = file_run_names(files, source)
+        return [read_log(self.grammar, path, names[path]) for path in files]
 
 
 def _define() -> dict[str, Grammar]:
@@ -49,8 +50,8 @@ def _define() -> dict[str, Grammar]:
     return known
 
 
-def read_log(grammar: Grammar, path: Path, source: Path) -> History:
-    """Read one log.
+def read_log(grammar: Grammar, path: Path, run: str) -> History:
+    """Read one log, of a run of this name.
 
     A line without a step belongs to the step before it: trainers print headers and bars first, and name no step at the
     end.
@@ -68,8 +69,6 @@ def read_log(grammar: Grammar, path: Path, source: Path) -> History:
     records = _records(found)
     if grammar.repeats is not None:
         records = _measured_once(records, grammar.repeats)
-    named = path.parent if path.name.lower() == "readme.md" else path
-    run = run_name(named, source) if named is path.parent else file_run_name(path, source)
     return History(run, path, tuple(records), config, how_to_measure=grammar.switch_on)
 
 

@@ -25,35 +25,37 @@ class MLflowDatabase(Reader):
 
     def find(self, source: Path) -> list[Path]:
         """Return the databases that hold MLflow's tables."""
-        return [path for path in files_below(source, ["*.db", "*.sqlite", "*.sqlite3"]) if _is_mlflow(path)]
+        needed = {"runs", "metrics", "params", "tags"}
+        return [path for path in files_below(source, ["*.db", "*.sqlite", "*.sqlite3"]) if needed <= tables_of(path)]
 
     def read(self, files: list[Path], source: Path) -> list[History]:
         """Read all runs that are not deleted; a run goes by its name where that is its own, else with its id."""
         return [history for path in files for history in _histories(path)]
 
 
-def _is_mlflow(path: Path) -> bool:
+def tables_of(path: Path) -> set[str]:
+    """Return the tables of a SQLite file; none where it is no such file."""
     try:
         with path.open("rb") as file:
             if file.read(len(MAGIC)) != MAGIC:
-                return False
-        with closing(_open(path)) as database:
-            rows = database.execute("select name from sqlite_master where type = 'table'").fetchall()
+                return set()
+        with closing(open_read_only(path)) as database:
+            return {name for (name,) in database.execute("select name from sqlite_master where type = 'table'")}
     except (OSError, sqlite3.Error):
-        return False
-    return {"runs", "metrics", "params", "tags"} <= {name for (name,) in rows}
+        return set()
 
 
-def _open(path: Path) -> sqlite3.Connection:
-    # Read only: a tracking server may be writing to the same file.
+def open_read_only(path: Path) -> sqlite3.Connection:
+    """Open a database to read from: a tracking server may be writing to the same file."""
     return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
 
 
 def _histories(path: Path) -> list[History]:
     try:
-        with closing(_open(path)) as database:
+        with closing(open_read_only(path)) as database:
             runs = database.execute(
-                "select runs.run_uuid, coalesce(tags.value, runs.name) from runs left join tags on "
+                "select runs.run_uuid, coalesce(tags.value, runs.name), "
+                f"{'runs.status' if _has_status(database) else 'null'} from runs left join tags on "
                 "tags.run_uuid = runs.run_uuid and tags.key = 'mlflow.runName' "
                 "where coalesce(runs.lifecycle_stage, 'active') = 'active' order by runs.start_time, runs.run_uuid"
             ).fetchall()
@@ -70,8 +72,16 @@ def _histories(path: Path) -> list[History]:
         raise DataError(f"{path}: the database cannot be read ({error}). Close the server, or copy the file.") from None
     histories = [
         History(
-            name or "run", path, tuple(Record(step, values) for step, values in sorted(steps[run].items())), params[run]
+            name or "run",
+            path,
+            tuple(Record(step, values) for step, values in sorted(steps[run].items())),
+            params[run],
+            state=status and str(status).lower(),
         )
-        for run, name in runs
+        for run, name, status in runs
     ]
-    return told_apart([(history, run[:8]) for history, (run, _) in zip(histories, runs, strict=True)])
+    return told_apart([(history, run[:8]) for history, (run, *_) in zip(histories, runs, strict=True)])
+
+
+def _has_status(database: sqlite3.Connection) -> bool:
+    return "status" in {str(name) for _, name, *_ in database.execute("pragma table_info(runs)")}

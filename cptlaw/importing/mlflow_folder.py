@@ -8,6 +8,10 @@ from pathlib import Path
 from cptlaw.errors import DataError
 from cptlaw.importing.history import History, Record
 from cptlaw.importing.reader import Reader, run_name, text_of
+from cptlaw.importing.settings import load_config
+
+# The numbers of MLflow's file store for how a run ended.
+STATES = {"1": "running", "2": "scheduled", "3": "finished", "4": "failed", "5": "killed"}
 
 
 class MLflowFolder(Reader):
@@ -34,13 +38,19 @@ class MLflowFolder(Reader):
         for folder, name in names.items():
             # MLflow makes up names and lets them repeat; the folder is named after the run's id.
             unique = name if given.count(name) == 1 else run_name(folder, source)
-            histories.append(History(unique, folder, _records(folder), _params(folder)))
+            histories.append(History(unique, folder, _records(folder), _params(folder), state=_state(folder)))
         return histories
 
 
 def _name(folder: Path) -> str | None:
     tag = folder / "tags" / "mlflow.runName"
     return tag.read_text(encoding="utf-8", errors="replace").strip() if tag.is_file() else None
+
+
+def _state(folder: Path) -> str | None:
+    """Return how a run ended; MLflow writes a number or its word."""
+    said = load_config(folder / "meta.yaml").get("status")
+    return STATES.get(str(said), None if said is None else str(said).lower())
 
 
 def _params(folder: Path) -> dict[str, object]:

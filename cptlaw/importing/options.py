@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypedDict, Unpack
 
-from cptlaw.errors import UsageError, among
+from cptlaw.errors import DataError, UsageError, among, did_you_mean, listed
+from cptlaw.importing.names_of_losses import eval_of
+from cptlaw.importing.reader import csv_rows
+from cptlaw.reading import existing_file
 from cptlaw.runs.schema import COLUMNS, canonical_name
-from cptlaw.runs.tracker_names import VALIDATION
 from cptlaw.units import parse_quantity
 
 LOSS = "loss"
@@ -37,6 +40,10 @@ class Wanted:
         Tokens per step; tokens per sample.
     first_step
         The step at which adaptation began.
+    table
+        Run -> columns, of a table of settings.
+    all_runs
+        Whether runs count that crashed, did not finish or collapsed.
     """
 
     losses: Mapping[str, str] = field(default_factory=dict)
@@ -47,6 +54,8 @@ class Wanted:
     batch_tokens: float | None = None
     seq_length: float | None = None
     first_step: float = 0.0
+    table: Mapping[str, Mapping[str, float | str]] = field(default_factory=dict)
+    all_runs: bool = False
 
     def from_name(self, run: str) -> dict[str, float | str]:
         """Return the columns that the name of a run tells by the pattern.
@@ -76,6 +85,22 @@ class Wanted:
             if not name.startswith("any")
         }
 
+    def from_table(self, run: str) -> Mapping[str, float | str]:
+        """Return what the table of settings says of a run, by its name or the last part of it.
+
+        Raises
+        ------
+        UsageError
+            If there is such a table, and it has no row for the run.
+        """
+        if not self.table:
+            return {}
+        name = run if run in self.table else run.rpartition("/")[2]
+        if name not in self.table:
+            near = did_you_mean(run, self.table)
+            raise UsageError(f"--settings: no row for run {run!r}.{near} Found: {listed(self.table)}. Add the row.")
+        return self.table[name]
+
 
 class HowToRead(TypedDict, total=False):
     """What `cptlaw.importing.import_logs` takes to read logs by."""
@@ -87,6 +112,8 @@ class HowToRead(TypedDict, total=False):
     batch_tokens: object
     seq_length: object
     first_step: object
+    settings: str | Path | None
+    all_runs: bool
 
 
 def read_wanted(**options: Unpack[HowToRead]) -> Wanted:
@@ -125,45 +152,26 @@ def read_wanted(**options: Unpack[HowToRead]) -> Wanted:
         _positive(batch_tokens, "--batch-tokens"),
         _positive(seq_length, "--seq-length"),
         0.0 if first_step is None else parse_quantity(first_step, "--first-step"),  # type: ignore[arg-type]
+        {} if (settings := options.get("settings")) is None else _table(Path(settings)),
+        bool(options.get("all_runs")),
     )
 
 
-# What validation losses are called by the trainers that are read; what is left of a name is the eval.
-_EVAL_WORDS = VALIDATION | {"dev", "test", "heldout"}
-_LOSS_WORDS = ("loss", "nll", "lm", "ce", "cross", "entropy", "set", "data", "metrics", "value", "avg", "mean")
-# A name with one of these is another quantity, however much of a loss it has in it.
-_NOT_A_LOSS = ("train", "ppl", "perplexity", "best", "min", "max", "samples", "aux", "balancing", "std", "bpb", "bits")
-_WORD = re.compile(r"[A-Za-z0-9]+")
-
-
-def eval_of(metric: str) -> str:
-    """Return the eval that a metric is named after: what is left without the words for losses and validation.
-
-    Examples
-    --------
-    >>> [eval_of(name) for name in ("eval_fr_loss", "eval/loss", "validation lm loss", "loss")]
-    ['fr', 'validation', 'validation', 'loss']
-    """
-    words = _WORD.findall(metric.replace("_", " "))
-    left = [word for word in words if word.lower() not in (*_EVAL_WORDS, *_LOSS_WORDS)]
-    if left:
-        return "_".join(left)
-    lower = [word.lower() for word in words]
-    if "test" in lower:
-        return "test"
-    return "validation" if any(word in _EVAL_WORDS for word in lower) else metric
-
-
-def is_eval_loss(metric: str) -> bool:
-    """Tell whether a metric is by its name a loss on a validation set.
-
-    Examples
-    --------
-    >>> [is_eval_loss(name) for name in ("eval_fr_loss", "train/loss", "val_loss_best", "eval_runtime", "eval/ppl")]
-    [True, False, False, False, False]
-    """
-    words = {word.lower() for word in _WORD.findall(metric.replace("_", " "))}
-    return bool(words & {"loss", "nll"}) and bool(words & _EVAL_WORDS) and not words & set(_NOT_A_LOSS)
+def _table(path: Path) -> dict[str, dict[str, float | str]]:
+    """Return run -> columns of a CSV file with a row per run; columns of other names are kept under theirs."""
+    result: dict[str, dict[str, float | str]] = {}
+    for number, row in enumerate(csv_rows(existing_file(path)), 2):
+        cells = {str(name).strip(): str(text).strip() for name, text in row.items() if name and text}
+        run = cells.pop("run", cells.pop("Name", None))
+        if run is None or run in result:
+            found = "no run" if run is None else f"run {run!r} again"
+            raise DataError(f"{path}, row {number}: {found}. Expected a column run, and one row for each.")
+        for name, text in cells.items():
+            column = canonical_name(name) or name
+            value = _value(column, text, f"--settings {path}, row {number},") if column in COLUMNS else text
+            result.setdefault(run, {})[column] = value
+        result.setdefault(run, {})
+    return result
 
 
 def _column(name: str, option: str) -> str:

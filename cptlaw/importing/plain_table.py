@@ -1,4 +1,4 @@
-"""CSV and JSON Lines of any trainer: one record per row, metrics in columns."""
+"""CSV, JSON Lines and Parquet of any trainer or tracker: a record per row, metrics in columns."""
 
 from __future__ import annotations
 
@@ -8,44 +8,73 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cptlaw.errors import DataError, UsageError, shown
+from cptlaw.errors import DataError, UsageError, needed_for, shown
 from cptlaw.importing.history import STEP_NAMES, History, Record, first_of, numbers_of
-from cptlaw.importing.reader import Reader, csv_rows, file_run_name, files_below
+from cptlaw.importing.names_of_losses import is_loss_like
+from cptlaw.importing.reader import Reader, csv_rows, file_run_names, files_below, told_apart
+from cptlaw.importing.settings import config_beside
 from cptlaw.reading import flatten, plain_json, read_utf8
 from cptlaw.runs.schema import COLUMNS
 from cptlaw.units import parse_quantity
 
-RUN_COLUMNS = ("run", "run_id", "run_name")
+RUN_COLUMNS = ("run", "run_id", "run_name", "Name")
+# What Weights & Biases says of each run in the table that it exports, beside settings and last values of metrics.
+OF_TRACKER = frozenset(
+    "Name,State,Notes,User,Tags,Created,Updated,Runtime,Sweep,ID,Group,Host,Description,Commit,GitHub,Python,OS,"
+    "Job Type,End Time,Start Time,GPU Count,GPU Type,_runtime,_timestamp,timestamp,id".split(",")
+)
 
 
 class PlainTable(Reader):
-    """Tables with a row per step; a file is a run, or several where a column ``run`` tells them apart."""
+    """Tables with a row per step; a file is a run, or several where a column ``run`` tells them apart.
+
+    A table with a column ``State`` has a row per run, as Weights & Biases exports it.
+    """
 
     name = "table"
     title = "table of metrics"
-    looks_for = "*.csv, *.tsv, *.jsonl or *.ndjson with a row per step"
+    looks_for = "*.csv, *.tsv, *.jsonl, *.ndjson or *.parquet with a row per step, or a row per run with its State"
     # Last in turn: any log can be a table, so that whatever says more of itself is asked first.
     order = 110
 
     def find(self, source: Path) -> list[Path]:
         """Return the tables."""
-        result = files_below(source, ["*.csv", "*.tsv", "*.jsonl", "*.ndjson", "*.csv.gz", "*.jsonl.gz"])
+        endings = ["*.csv", "*.tsv", "*.jsonl", "*.ndjson", "*.csv.gz", "*.jsonl.gz", "*.parquet"]
+        result = files_below(source, endings)
         # In a folder an empty file says nothing, and is no reason to read nothing at all.
         return result if source.is_file() else [path for path in result if path.stat().st_size]
 
     def read(self, files: list[Path], source: Path) -> list[History]:
         """Read each table."""
-        histories = []
-        for path in files:
-            rows, notes = json_lines(path) if "json" in path.name.lower() else (list(_csv_rows(path)), ())
-            by_run: dict[str, list[dict[str, Any]]] = defaultdict(list)
-            for row in rows:
-                named = next((str(row[name]) for name in RUN_COLUMNS if row.get(name) not in (None, "")), None)
-                by_run[named or file_run_name(path, source)].append(row)
-            for run, of_run in by_run.items():
-                records = tuple(_record(row) for row in of_run)
-                histories.append(History(run, path, records, constants=_texts(of_run), notes=notes))
-        return histories
+        names = file_run_names(files, source)
+        return [history for path in files for history in _histories(path, names[path])]
+
+
+def _histories(path: Path, named_after_file: str) -> list[History]:
+    rows, notes = _rows(path)
+    by_run: dict[tuple[str, int | None], list[dict[str, Any]]] = defaultdict(list)
+    for number, row in enumerate(rows):
+        named = next((str(row[name]) for name in RUN_COLUMNS if row.get(name) not in (None, "")), named_after_file)
+        by_run[(named, number) if "State" in row else (named, None)].append(row)
+    # Settings that lie beside a table are those of its run, where it has one.
+    beside = config_beside(path.parent) if len(by_run) == 1 else {}
+    result: list[tuple[History, str]] = []
+    for (run, _), of_run in by_run.items():
+        flat = [flatten(row, joint="/") for row in of_run]
+        records = tuple(_record(row, one) for row, one in zip(of_run, flat, strict=True))
+        config = beside | _settings(flat)
+        state = str(of_run[-1].get("State") or "").lower() or None
+        history = History(run, path, records, config, _texts(of_run), notes, state=state)
+        result.append((history, str(of_run[0].get("ID") or len(result) + 1)))
+    return told_apart(result)
+
+
+def _rows(path: Path) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    if path.suffix == ".parquet":
+        with needed_for(f"{path}: Parquet", "cptlaw[parquet]"):
+            import pyarrow.parquet  # type: ignore[import-untyped, unused-ignore]
+        return pyarrow.parquet.read_table(path).to_pylist(), ()
+    return json_lines(path) if "json" in path.name.lower() else (list(_csv_rows(path)), ())
 
 
 def json_lines(path: Path) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
@@ -83,8 +112,7 @@ def _csv_rows(path: Path) -> Iterator[dict[str, Any]]:
         yield {str(name).strip(): text for name, text in row.items() if text not in (None, "")}
 
 
-def _record(row: dict[str, Any]) -> Record:
-    flat = flatten(row, joint="/")
+def _record(row: dict[str, Any], flat: dict[str, object]) -> Record:
     values = numbers_of(flat)
     for name, value in flat.items():
         if name not in values and isinstance(value, str):
@@ -93,6 +121,17 @@ def _record(row: dict[str, Any]) -> Record:
     # A long table names the eval in a column and has its loss beside it; wide ones have a column for each eval.
     losses = {str(row["eval"]): values["loss"]} if row.get("eval") and "loss" in values else {}
     return Record(first_of(values, STEP_NAMES), values, losses)
+
+
+def _settings(flat: list[dict[str, object]]) -> dict[str, object]:
+    """Return the columns that hold one value in all rows of a run and are no measurement."""
+    result: dict[str, object] = {}
+    for name in dict.fromkeys(name for row in flat for name in row):
+        held = {str(row[name]): row[name] for row in flat if row.get(name) not in (None, "")}
+        measured = is_loss_like(name) or name in STEP_NAMES or name in RUN_COLUMNS or name in OF_TRACKER
+        if len(held) == 1 and not measured and name not in ("eval", "metric", "loss", "phase"):
+            result[name] = next(iter(held.values()))
+    return result
 
 
 def _texts(rows: list[dict[str, Any]]) -> dict[str, object]:

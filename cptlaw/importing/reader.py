@@ -10,6 +10,7 @@ import csv
 import importlib
 import io
 import pkgutil
+import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -100,6 +101,37 @@ def file_run_name(path: Path, source: Path) -> str:
     name = run_name(path, source) if path != source else path.name
     ending = "".join(path.suffixes[-2:]) if path.suffix == ".gz" else path.suffix
     return name.removesuffix(ending)
+
+
+# What logs are called that lie in the folder of their run, which then names it.
+_OF_FOLDER = frozenset(
+    "trainer_log logging metrics training validation history log logs train training_log main stdout stderr output out "
+    "std console progress debug run job results readme".split()
+)
+
+
+def file_run_names(paths: Iterable[Path], source: Path) -> dict[Path, str]:
+    """Name runs after their files, or after their folders where the file's name says nothing and is the only such one.
+
+    Examples
+    --------
+    >>> a, b = Path("out/124M-r25/trainer_log.jsonl"), Path("out/124M-r50.jsonl")
+    >>> list(file_run_names([a, b], Path("out")).values())
+    ['124M-r25', '124M-r50']
+    """
+    given = list(paths)
+    alone = Counter(path.parent for path in given)
+    return {
+        path: run_name(path.parent, source)
+        if alone[path.parent] == 1 and path != source and path.parent != source and _says_nothing(path.name)
+        else file_run_name(path, source)
+        for path in given
+    }
+
+
+def _says_nothing(name: str) -> bool:
+    stem = name.lower().partition(".")[0]
+    return stem in _OF_FOLDER or re.fullmatch(r"log_\d+", stem) is not None  # torchtune's has the time in it
 
 
 def csv_rows(path: Path) -> csv.DictReader[str]:

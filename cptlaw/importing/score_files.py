@@ -29,10 +29,9 @@ class ScoreFiles(Reader):
 
     def find(self, source: Path) -> list[Path]:
         """Return the files that look like results of this package."""
-        patterns = ["*.json"] if source.is_file() else list(self.patterns)
         values: dict[Path, Any] = {}
         damaged: list[DataError] = []
-        for path in files_below(source, patterns):
+        for path in self.candidates(source):
             try:
                 values[path] = read_json(path)
             except DataError as error:
@@ -60,6 +59,10 @@ class ScoreFiles(Reader):
             paths.setdefault(run, path)
         return [History(run, paths[run], tuple(of_run)) for run, of_run in records.items()]
 
+    def candidates(self, source: Path) -> list[Path]:
+        """Return the files that may be of this package, by their names."""
+        return files_below(source, ["*.json"] if source.is_file() else self.patterns)
+
     def matches(self, value: Any) -> bool:
         """Say whether a document is of this package."""
         raise NotImplementedError
@@ -80,14 +83,21 @@ class LmEvalResults(ScoreFiles):
     order = 14
     by_file_name = True
     title = "results of lm-evaluation-harness"
-    looks_for = "results*.json with results by task and metrics such as 'acc,none'"
+    looks_for = "*.json with results by task and metrics such as 'acc,none' (0.3: 'acc', and versions)"
+
+    def candidates(self, source: Path) -> list[Path]:
+        """Return the files that begin with results: versions before 0.4 wrote them under any name."""
+        found = set(super().candidates(source))
+        return [path for path in files_below(source, ["*.json"]) if path in found or _begins_with_results(path)]
 
     def matches(self, value: Any) -> bool:
         """Say whether metrics carry their filter behind a comma, as the harness writes them, or it names itself."""
         if not isinstance(value, dict) or not isinstance(value.get("results"), dict) or "config_general" in value:
             return False
         entries = [one for one in value["results"].values() if isinstance(one, dict)]
-        return "lm_eval_version" in value or "n-samples" in value or any("," in key for one in entries for key in one)
+        is_old = isinstance(value.get("versions"), dict) and any("acc" in one or "ppl" in one for one in entries)
+        names_itself = "lm_eval_version" in value or "n-samples" in value
+        return is_old or names_itself or any("," in key for one in entries for key in one)
 
     def model(self, value: Mapping[str, Any]) -> str:
         """Return ``model_name``, or the pretrained model among the arguments."""
@@ -239,6 +249,14 @@ def _scores(task: str, metrics: Any, items: float | None, samples: Any) -> Itera
         seen[name] = Score(value, name, items or float(counted) or _items_of_error(value, error))
     for place, (name, score) in enumerate(seen.items()):
         yield (task if place == 0 else f"{task}:{name}"), score
+
+
+def _begins_with_results(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(40).lstrip(b" \n\t{").startswith(b'"results"')
+    except OSError:
+        return False
 
 
 def _mapping(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from cptlaw.errors import DataError
+from cptlaw.importing.ended import stopped_early
 from cptlaw.importing.history import History, Record, numbers_of
 from cptlaw.importing.reader import Reader, files_below, run_name
 from cptlaw.importing.settings import config_beside
@@ -43,7 +45,9 @@ class TrainerState(Reader):
             # A source that is itself a checkpoint belongs to the run above it, which lies outside the source.
             inside = folder if folder.is_relative_to(source) or source.is_file() else source
             records = tuple(_record(entry, number, path) for number, entry in enumerate(state["log_history"]))
-            histories.append(History(run_name(inside, source), path, records, config_beside(folder, path.parent)))
+            history = History(run_name(inside, source), path, records, config_beside(folder, path.parent))
+            early = stopped_early(replace(history, config={"max_steps": state.get("max_steps")}))
+            histories.append(replace(history, notes=() if early is None else (early,)))
         return histories
 
 

@@ -50,6 +50,7 @@ def _history(path: Path) -> tuple[History, str]:
     records: list[Record] = []
     config: dict[str, object] = {}
     notes: tuple[str, ...] = ()
+    state = "unfinished"  # what ends a run writes that it has ended
     for content in _contents(path):
         if content is None:
             notes = (f"{path}: the end of the file is cut off and left out, as after a crash",)
@@ -71,13 +72,15 @@ def _history(path: Path) -> tuple[History, str]:
             config |= _values(entry.run.config.update)
         elif kind == "config":
             config |= _values(entry.config.update)
+        elif kind == "exit":
+            state = "finished" if entry.exit.exit_code == 0 else "failed"
         elif kind == "history":
             values = numbers_of(flatten(_values(entry.history.item), joint="/"))
             # Older clients keep the step among the values.
             step = float(entry.history.step.num) if entry.history.HasField("step") else first_of(values, STEP_NAMES)
             records.append(Record(step, values))
     config = {key: value for key, value in flatten(config).items() if not key.startswith("_wandb")}
-    return History(name, path, tuple(records), config, notes=notes), run_id
+    return History(name, path, tuple(records), config, notes=notes, state=state), run_id
 
 
 def _values(items: Any) -> dict[str, object]:

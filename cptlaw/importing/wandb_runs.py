@@ -91,6 +91,7 @@ def read_project(place: str) -> list[History]:
                 Path(f"wandb:{place}"),
                 tuple(_record(entry) for entry in run.scan_history()),
                 flatten(dict(run.config)),
+                state=getattr(run, "state", None),
             )
             for run in runs
         ]

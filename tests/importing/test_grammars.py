@@ -26,7 +26,7 @@ every = pytest.mark.parametrize("sample", KNOWN, indirect=True, ids=[one.name fo
 def test_a_sample_is_read(sample):
     grammar, path = sample
     values = {}
-    for record in read_log(grammar, path, path).records:
+    for record in read_log(grammar, path, "run").records:
         values |= {(record.step, name): value for name, value in record.values.items()}
     for step, metric, value in grammar.reads:
         assert math.isclose(values[step, metric], value, rel_tol=1e-6)
@@ -45,7 +45,7 @@ def test_a_log_that_breaks_off_anywhere_is_read_or_not_known(sample):
     grammar, path = sample
     for end in range(0, len(grammar.sample), 7):
         path.write_text(grammar.sample[:end], encoding="utf-8")
-        for record in read_log(grammar, path, path).records:
+        for record in read_log(grammar, path, "run").records:
             assert all(isinstance(value, float) for value in record.values.values())
 
 

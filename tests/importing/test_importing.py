@@ -16,7 +16,7 @@ from cptlaw.cli import main
 from cptlaw.errors import CptlawError, DataError
 from cptlaw.importing import Reader, options, reader, readers
 from cptlaw.importing.history import History, Record
-from cptlaw.importing.options import eval_of, is_eval_loss
+from cptlaw.importing.names_of_losses import eval_of, is_eval_loss
 
 # -- Hugging Face Trainer ------------------------------------------------------------------------------------------
 
@@ -97,9 +97,9 @@ def test_wide_tables(tmp_path):
 
 
 def test_json_lines_of_several_runs(tmp_path):
-    lines = [{"run": run, "step": 10, "metrics": {"val_loss": loss}} for run, loss in (("a", 2.5), ("b", 2.6))]
+    lines = [{"run": run, "step": 10, "metrics": {"val_loss": loss}} for run, loss in (("a", 2.5), ("b", 2.52))]
     write(tmp_path / "m.jsonl", "\n".join(map(json.dumps, lines)))
-    assert cells(cl.import_logs(tmp_path), "run", "loss") == [["a", 2.5], ["b", 2.6]]
+    assert cells(cl.import_logs(tmp_path), "run", "loss") == [["a", 2.5], ["b", 2.52]]
     write(tmp_path / "m.jsonl", '{"step": 1}\n[1]\n{"step": 2}')
     with pytest.raises(DataError, match=r"row 2: found '\[1\]'\. Expected one object per line"):
         cl.import_logs(tmp_path)
@@ -306,7 +306,11 @@ class TestOddSources:
 
 def test_a_table_that_somebody_wrote_into_is_kept(outputs, tmp_path):
     place = tmp_path / "runs.csv"
-    how = {"mapping": {"loss:target": "eval_fr_loss"}, "batch_tokens": "64K"}
+    how = {
+        "mapping": {"loss:target": "eval_fr_loss"},
+        "batch_tokens": "64K",
+        "pattern": "{n_params}-p{ptpp}-r{replay%}",
+    }
     first = cl.import_logs(outputs / "124M-p31-r25", place, **how)
     assert cl.import_logs(outputs, place, **how).path == place  # the same logs and more
     text = place.read_text()
@@ -324,15 +328,14 @@ def test_a_table_that_somebody_wrote_into_is_kept(outputs, tmp_path):
 
 def test_settings_are_read_under_the_names_that_people_give_them(tmp_path):
     """As columns of tables are: dotted, prefixed, in percent; no seed of a place, and none of two alike."""
-    from cptlaw.importing.assemble import _named, _of_run
     from cptlaw.importing.history import History
     from cptlaw.importing.options import Wanted
+    from cptlaw.importing.run_settings import Settings, named
 
     config = {"model.n_params": "75072", "replay_pct": "25", "base.ptpp": 62, "data.seed": 3}
     config |= {"a.lr_peak": 1, "b.lr_peak": 2}
     history = History("a", tmp_path, (), config=config)
-    assert set(_named(history)) == {"n_params", "replay", "ptpp"}
-    assert _of_run(history, Wanted()) == {"n_params": "75072", "replay": 0.25, "ptpp": 62}
+    assert set(named(history)) == {"n_params", "replay", "ptpp"}
+    assert Settings([history], Wanted()).of(history) == {"n_params": "75072", "replay": 0.25, "ptpp": 62}
     exact = History("a", tmp_path, (), config={**config, "n_params": 5, "seed": 1})
-    assert _of_run(exact, Wanted())["n_params"] == 5
-    assert _of_run(exact, Wanted())["seed"] == 1
+    assert Settings([exact], Wanted()).of(exact) | {"n_params": 5, "seed": 1} == Settings([exact], Wanted()).of(exact)

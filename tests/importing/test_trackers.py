@@ -87,10 +87,10 @@ def test_wandb_charts(tmp_path):
         tmp_path / "chart.csv",
         '"Step","a - eval/fr_loss","a - eval/fr_loss__MIN","a - eval/fr_loss__MAX","b - eval/fr_loss",'
         '"b - eval/fr_loss__MIN","b - eval/fr_loss__MAX"\n'
-        '"0","3.1","3.1","3.1","","",""\n"100","2.9","2.9","2.9","2.8","2.8","2.8"\n',
+        '"0","3.1","3.1","3.1","","",""\n"100","2.9","2.9","2.9","2.88","2.88","2.88"\n',
     )
     runs = cl.import_logs(tmp_path / "chart.csv", batch_tokens=10_000)
-    assert cells(runs, "run", "loss", "tokens") == [["a", 3.1, 0], ["a", 2.9, 1e6], ["b", 2.8, 1e6]]
+    assert cells(runs, "run", "loss", "tokens") == [["a", 3.1, 0], ["a", 2.9, 1e6], ["b", 2.88, 1e6]]
     write(tmp_path / "chart.csv", '"Step","a - eval/loss","a - eval/loss__MIN"\n"x","3.1","3.1"\n')
     with pytest.raises(DataError, match="row 2: column Step: found 'x'"):
         cl.import_logs(tmp_path / "chart.csv")

@@ -1,0 +1,144 @@
+"""What tells runs apart: settings that vary, runs that crashed or collapsed, runs that nothing tells apart."""
+
+import json
+import math
+
+import pytest
+from log_files import cells, write
+
+import cptlaw as cl
+from cptlaw.errors import DataError, UsageError
+from cptlaw.importing.alike import pattern_of
+
+FIRST = "Step 00000 | Validation bpb: 1.2\n"
+
+
+def logs(folder, **curves):
+    for run, losses in curves.items():
+        rows = [{"step": place * 10, "eval_loss": loss} for place, loss in enumerate(losses)]
+        write(folder / f"{run}.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def test_runs_that_nothing_tells_apart_are_an_error(tmp_path):
+    logs(tmp_path, a=[3.0, 2.5], b=[3.0, 2.8])
+    with pytest.raises(DataError, match=r"of eval 'validation' 'a' has 2\.5 and 'b' 2\.8.*--settings TABLE"):
+        cl.import_logs(tmp_path)
+    logs(tmp_path, b=[3.0, 2.52])  # as another seed
+    assert len(cl.import_logs(tmp_path)) == 4
+
+
+def test_names_that_look_like_a_pattern_are_proposed(tmp_path):
+    logs(tmp_path, **{"124M-p31-r25": [3.0, 2.5], "124M-p31-r50": [3.0, 2.8]})
+    with pytest.raises(DataError, match=r"--pattern '\{n_params\}-p\{ptpp\}-r\{replay%\}'"):
+        cl.import_logs(tmp_path)
+    assert len(cl.import_logs(tmp_path, pattern="{n_params}-p{ptpp}-r{replay%}")) == 4
+
+
+@pytest.mark.parametrize(
+    ("names", "pattern"),
+    [
+        (["run1", "run2"], None),
+        (["lr1e-4_s0", "lr3e-4_s1"], "lr{lr_peak}_s{seed}"),
+        (["cpt-1.4B-replay=0.25", "cpt-1.4B-replay=0.5"], "cpt-{n_params}-replay={replay}"),
+    ],
+)
+def test_patterns_of_names(names, pattern):
+    assert pattern_of(names) == pattern
+
+
+def test_a_table_of_settings_says_what_no_log_says(tmp_path):
+    folder = logs(tmp_path / "logs", a=[3.0, 2.5], b=[3.0, 2.8])
+    table = write(tmp_path / "settings.csv", "run,replay,n_params,data\na,10%,124M,x\nb,30%,124M,y\n")
+    runs = cl.import_logs(folder, settings=table)
+    assert cells(runs, "run", "replay", "n_params", "data")[::2] == [["a", 0.1, 124e6, "x"], ["b", 0.3, 124e6, "y"]]
+    with pytest.raises(UsageError, match=r"--settings: no row for run 'b'"):
+        cl.import_logs(folder, settings=write(tmp_path / "one.csv", "run,replay\na,10%\n"))
+    with pytest.raises(DataError, match=r"row 3: run 'a' again"):
+        cl.import_logs(folder, settings=write(tmp_path / "twice.csv", "run,replay\na,10%\na,20%\n"))
+
+
+def test_settings_that_vary_are_kept_and_those_that_name_runs_are_listed(tmp_path):
+    for run, share, loss in (("a", 0.1, 2.5), ("b", 0.3, 2.7), ("c", 0.5, 2.9)):
+        rows = [{"step": 10, "eval_loss": loss}]
+        history = {"global_step": 10, "log_history": rows}
+        write(tmp_path / run / "trainer_state.json", history)
+        write(tmp_path / run / "args.json", {"p_old": share, "learning_rate": 1e-4, "output_dir": f"out/{run}"})
+    runs = cl.import_logs(tmp_path)
+    assert cells(runs, "run", "p_old", "lr_peak") == [["a", 0.1, 1e-4], ["b", 0.3, 1e-4], ["c", 0.5, 1e-4]]
+    assert "output_dir" not in runs.frame.columns
+    said = " ".join(runs.notes)
+    assert "'p_old' (0.1 to 0.5)" in said
+    assert "left out: 'output_dir'" in said
+
+
+@pytest.mark.parametrize("ends", [math.nan, 8.0])
+def test_runs_that_end_without_a_number_or_collapse_are_left_out(tmp_path, ends):
+    folder = logs(tmp_path, good=[3.0, 2.8, 2.7], lost=[3.0, 2.6, ends])
+    runs = cl.import_logs(folder)
+    assert set(runs.frame["run"]) == {"good"}
+    assert any("1 of 2 runs are left out: 'lost'" in note for note in runs.notes)
+    kept = cl.import_logs(folder, all_runs=True, mapping={"loss:target": "eval_loss"}, pattern="{domain}")
+    assert set(kept.frame["run"]) == {"good", "lost"}
+    with pytest.raises(DataError, match="no run is left"):
+        cl.import_logs(folder / "lost.jsonl")
+
+
+def test_forgetting_is_no_collapse(tmp_path):
+    rows = [{"step": place, "eval_en_loss": 2.0 + place, "eval_fr_loss": 3.0 - place / 10} for place in range(3)]
+    write(tmp_path / "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    assert len(cl.import_logs(tmp_path)) == 6
+
+
+def test_one_run_that_goes_on_is_read_and_said(tmp_path):
+    write(tmp_path / "export.csv", "Name,State,tokens,eval/fr_loss\na,running,1e6,2.5\n")
+    runs = cl.import_logs(tmp_path / "export.csv")
+    assert len(runs) == 1
+    assert any("no run has finished: 'a' is running" in note for note in runs.notes)
+
+
+def test_a_run_that_stops_early_is_said(tmp_path):
+    history = {"global_step": 10, "max_steps": 100, "log_history": [{"step": 10, "eval_loss": 2.5}]}
+    write(tmp_path / "a" / "trainer_state.json", history)
+    assert any("stops at step 10 of 100" in note for note in cl.import_logs(tmp_path).notes)
+
+
+class TestTrainingLossesAlone:
+    LOG = "".join(f"step:{step}/400 train_loss:{3.0 - step / 400 + (-1) ** step * 0.1:.4f}\n" for step in range(400))
+
+    def test_what_to_switch_on_and_what_they_can_tell(self, tmp_path):
+        write(tmp_path / "124M.log", self.LOG)
+        with pytest.raises(DataError, match=r"val_loss_every .* 'loss:target=train loss'"):
+            cl.import_logs(tmp_path)
+
+    def test_they_are_averaged_where_they_are_asked_for(self, tmp_path):
+        write(tmp_path / "124M.log", self.LOG)
+        runs = cl.import_logs(tmp_path, mapping={"loss:target": "train loss"}, batch_tokens=1000, pattern="{n_params}")
+        assert len(runs) == 20
+        expected = 3.0 - runs.frame["step"] / 400
+        assert (runs.frame["loss"] - expected).abs().max() < 0.005  # of batches .1 up and down
+        assert any("the mean of 20 logged values" in note for note in runs.notes)
+
+
+def test_bits_per_byte_count_where_no_loss_is_there(tmp_path):
+    write(tmp_path / "a.log", FIRST + "Step 00250 | Validation bpb: 1.1\n")
+    runs = cl.import_logs(tmp_path)
+    assert cells(runs, "step", "loss", "metric") == [[0, 1.2, "bpb"], [250, 1.1, "bpb"]]
+    assert "bits per byte" in str(runs)
+
+
+def test_tokens_between_counts_lie_on_their_line(tmp_path):
+    rows = [{"step": 10, "tokens_seen": 1000}, {"step": 15, "eval_loss": 2.5}, {"step": 20, "tokens_seen": 3000}]
+    write(tmp_path / "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    assert cells(cl.import_logs(tmp_path), "step", "tokens") == [[15, 2000]]
+
+
+def test_without_a_place_it_prints_what_was_understood(tmp_path, call):
+    folder = logs(tmp_path, a=[3.0, 2.5])
+    code, out, err = call("import", str(folder), "--set", "n_params=124M", "--batch-tokens", "64K")
+    assert code == 0
+    assert "124M" in out
+    assert "tokens" in out
+    assert "-o runs.csv" in err
+    code, out, _ = call("import", str(folder), "--json")
+    assert json.loads(out)["path"] is None
