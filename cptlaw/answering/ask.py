@@ -55,8 +55,8 @@ def answer(
         Without runs: what kind of new domain it is, ``"language"``, ``"domain"``, ``"code"`` or ``"near"``; by default
         one unlike the old.
     base
-        Name of a known open base model (`bases`), which says ``n_params``, ``ptpp`` and, without runs, ``lr_pretrain``
-        where they are not given.
+        Name of a known open base model (`bases`), its id on Hugging Face, or the path of a config.json: says
+        ``n_params``, ``ptpp`` and, without runs, ``lr_pretrain`` where they are not given.
     where
         Filter of rows.
     schedules
@@ -85,11 +85,9 @@ def answer(
     (True, 'limited-data')
     """
     given: dict[str, Any] = dict(asked)
-    if base is not None:
-        published = named(base)
-        secret = published.pop("public_text") == "no"
-        if runs is not None:
-            published.pop("lr_pretrain", None)
+    model = None if base is None else named(base, given.get("ptpp"), needs_tokens=runs is None)
+    if model is not None:
+        published = {name: one for name, one in model.known.items() if runs is None or name != "lr_pretrain"}
         given |= {name: value for name, value in published.items() if given.get(name) is None}
     question = Asked.read(given)
     if runs is None and question.benchmarks:
@@ -101,9 +99,9 @@ def answer(
                 instead = " What merges and adapters come to: -v, or `alternatives`." if name in WHOLE else ""
                 raise UsageError(f"{label(name)} chooses among runs, and no runs were given.{instead}")
         result = from_studies(question, shift)
-        if base is None:
+        if model is None:
             return result
-        notes = [TEXT_NOT_PUBLIC] if secret and question.replay_of is None else []
+        notes = [*model.findings, *([TEXT_NOT_PUBLIC] if model.text_is_secret and question.replay_of is None else [])]
         named_runs = tuple({"base": base, **cell} for cell in result.next_runs)
         return replace(result, next_runs=named_runs, findings=by_severity([*notes, *result.findings]))
     for name in ("lr_pretrain", "batch_tokens", "replay_of"):
@@ -117,7 +115,8 @@ def answer(
         return from_runs(table, question, rows, schedules, seed)
 
     result = best_kind(table, question, where, ask)
-    return result if shift is None else replace(result, findings=by_severity([*result.findings, UNREAD]))
+    more = [*(() if model is None else model.findings), *(() if shift is None else (UNREAD,))]
+    return replace(result, findings=by_severity([*result.findings, *more])) if more else result
 
 
 documented(answer, AnswerQuestion)

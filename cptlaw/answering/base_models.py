@@ -1,13 +1,44 @@
-"""Open base models that people continue, by name: size, pre-training tokens, and peak rate where it is published."""
+"""Base models that people continue, by name, Hugging Face id or config.json: size, pre-training tokens, peak rate."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from cptlaw.errors import UsageError, did_you_mean
+from cptlaw.findings import Finding
+from cptlaw.importing.model_size import parameters_of_config
+from cptlaw.reading import read_json
+from cptlaw.units import format_quantity
+
+# What a name says of post-training, and what versions and families put around the name of a base model.
+_POST_TRAINED = re.compile(r"[-_](?:instruct|it|chat|sft|dpo|rlvr|rl|think|thinking|reasoning|nothink)(?=[-_]|$)", re.I)
+_AROUND = re.compile(r"^(?:meta|nvidia|hf)-|-(?:hf|base|pt|deduped|bf16)(?=-|$)")
+_VERSION = re.compile(r"-v\d+(?:\.\d+)*$")
+
+
+@dataclass(frozen=True)
+class BaseModel:
+    """What is known of a base model that a question names.
+
+    Parameters
+    ----------
+    known
+        What of a question it answers: n_params, ptpp, lr_pretrain, as far as they are published.
+    text_is_secret
+        Whether nobody can have the text of its pre-training.
+    findings
+        What to heed, as where the name is that of a post-trained model.
+    """
+
+    known: Mapping[str, float]
+    text_is_secret: bool
+    findings: tuple[Finding, ...] = ()
 
 
 def bases() -> pd.DataFrame:
@@ -16,8 +47,9 @@ def bases() -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        name, n_params (all), pt_tokens, ptpp, lr_pretrain (NaN where none is published), public_text (whether anybody
-        can have its text: yes or no), source.
+        name, hugging_face (ids, the first one the base model's own), n_params (all of them, those of idle experts too),
+        pt_tokens and ptpp (NaN where the tokens are not published), lr_pretrain (likewise), public_text (whether
+        anybody can have its text: yes or no), source.
 
     Examples
     --------
@@ -25,22 +57,105 @@ def bases() -> pd.DataFrame:
     0.0003
     """
     listed = pd.read_csv(Path(__file__).with_name("bases.csv"))
-    listed.insert(3, "ptpp", listed["pt_tokens"] / listed["n_params"])
+    listed.insert(4, "ptpp", listed["pt_tokens"] / listed["n_params"])
     return listed
 
 
-def base(name: str) -> dict[str, Any]:
-    """Return a base model by name: what of `bases` a question asks for and is published.
+def base(name: str, ptpp: object = None, *, needs_tokens: bool = True) -> BaseModel:
+    """Return a base model by its name here, its id on Hugging Face, or the path of its config.json.
+
+    Parameters
+    ----------
+    name
+        Such as ``"llama-3.1-8b"``, ``"meta-llama/Llama-3.1-8B"`` or ``"out/config.json"`` (or its folder).
+    ptpp
+        Tokens per parameter where the question gives them.
+    needs_tokens
+        Whether tokens per parameter must be known in the end.
 
     Raises
     ------
     UsageError
-        If there is none of this name.
+        If there is none of this name, or its tokens are not published and not given.
     """
-    known = bases().set_index("name")
-    if name.lower() not in known.index:
+    listed = bases()
+    path = Path(name)
+    is_config = path.suffix == ".json" or (path / "config.json").is_file()
+    row, findings = (_of_config(path, listed), ()) if is_config else _of_name(name, listed)
+    known = {key: float(row[key]) for key in ("n_params", "ptpp", "lr_pretrain") if pd.notna(row.get(key))}
+    if needs_tokens and ptpp is None and "ptpp" not in known:
+        where = "said in its config" if is_config else "published"
+        example = f"--ptpp {2e12 / known['n_params']:.4g} for 2T tokens"
         raise UsageError(
-            f"base (--base): {name!r} is not a known base model.{did_you_mean(name.lower(), list(known.index))} "
-            "`cptlaw bases` lists them; of any other say its parameters and its tokens per parameter."
+            f"base (--base): {name} has {format_quantity(known['n_params'])} parameters, and how many tokens it was "
+            f"pre-trained on is not {where}. Give tokens per parameter: {example}."
         )
-    return dict(known.loc[name.lower(), ["n_params", "ptpp", "lr_pretrain", "public_text"]].dropna())
+    return BaseModel(known, row.get("public_text") == "no", findings)
+
+
+def _of_name(name: str, listed: pd.DataFrame) -> tuple[Mapping[str, Any], tuple[Finding, ...]]:
+    """Return the row that a name means, and what is to be heeded."""
+    exact: dict[str, int] = {}
+    loose: dict[str, int] = {}
+    own = listed["name"].tolist()
+    rows = [dict(zip(listed.columns, row, strict=True)) for row in listed.itertuples(index=False, name=None)]
+    for place, ids in enumerate(listed["hugging_face"].str.split()):
+        exact |= {one.lower(): place for one in [own[place], *ids]}
+        loose |= {_plain(one): place for one in [*ids[::-1], own[place]]}
+    asked = name.strip().lower()
+    if asked in exact:
+        return rows[exact[asked]], ()
+    without = _POST_TRAINED.sub("", asked)
+    for one in (_plain(without), _VERSION.sub("", _plain(without))):
+        if one in loose:
+            row = rows[loose[one]]
+            model = str(row["hugging_face"]).split()[0]
+            is_base = without == asked and not ("/" in asked and _is_sibling(asked, model))
+            return row, () if is_base else (_post_trained(name, model),)
+    near = did_you_mean(asked.rpartition("/")[2], own)
+    raise UsageError(
+        f"base (--base): {name!r} is not a known base model.{near} `cptlaw bases` lists them. Of any other give "
+        "the path of its config.json, or its size and its tokens per parameter: --n-params 8B --ptpp 1875."
+    )
+
+
+def _plain(name: str) -> str:
+    """Return a name without the organisation and what is put around it: Meta-Llama-3.1-8B is llama-3.1-8b."""
+    plain = name.lower().rpartition("/")[2].replace("_", "-")
+    return _AROUND.sub("", _AROUND.sub("", plain))
+
+
+def _is_sibling(asked: str, model: str) -> bool:
+    """Say whether an id is that of the post-trained model of the same organisation, whose base is called so."""
+    organisation, _, tail = model.lower().rpartition("/")
+    return asked.startswith(f"{organisation}/") and re.search(r"-(?:base|pt)(?=-|$)", tail) is not None
+
+
+def _post_trained(name: str, model: str) -> Finding:
+    return Finding(
+        "warning",
+        "not-a-base-model",
+        f"{name} is post-trained: size and pre-training tokens are those of its base model, {model}, and what "
+        "post-training did to its losses is not in the estimate.",
+        f"Continue {model}, or measure the losses of the model that you continue.",
+        data={"name": name, "base": model},
+    )
+
+
+def _of_config(path: Path, listed: pd.DataFrame) -> Mapping[str, Any]:
+    """Return what a config.json tells: its parameters, and the rest where it names a model that is known."""
+    file = path if path.suffix == ".json" else path / "config.json"
+    config = read_json(file)
+    count = parameters_of_config(config) if isinstance(config, dict) else None
+    if count is None:
+        raise UsageError(
+            f"base (--base): {file} does not tell the size of a model. Expected hidden_size, num_hidden_layers, "
+            "num_attention_heads and vocab_size, as Hugging Face writes them; or give --n-params and --ptpp."
+        )
+    try:
+        row = dict(_of_name(str(config.get("_name_or_path") or ""), listed)[0])
+    except UsageError:
+        row = {}
+    # Tokens per parameter are of the size that was published: a model that was cut or grown has others.
+    is_same = bool(row) and abs(count / float(row["n_params"]) - 1.0) < 0.05
+    return {**(row if is_same else {}), "n_params": count}

@@ -48,8 +48,8 @@ def _of_outcome(outcome: studies.Outcome) -> dict[str, Any]:
 
 
 def _bases() -> list[dict[str, Any]]:
-    """Return the known base models; their peak rate is 0 where none is published."""
-    listed = bases().fillna({"lr_pretrain": 0.0})
+    """Return the base models whose tokens are published; their peak rate is 0 where none is."""
+    listed = bases().dropna(subset=["pt_tokens"]).fillna({"lr_pretrain": 0.0})
     return [
         {
             "name": row["name"],

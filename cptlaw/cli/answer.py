@@ -26,7 +26,9 @@ SHIFTS = ("language", "domain", "code", "near")
 )
 @click.argument("runs", type=click.Path(), required=False)
 @options.reading
-@click.option("--base", metavar="NAME", help="A known open base model: N, ptpp and rate. `cptlaw bases` lists them.")
+@click.option(
+    "--base", metavar="NAME", help="A base model by name, Hugging Face id or config.json. See `cptlaw bases`."
+)
 @of_scenario(AnswerQuestion)
 @click.option("--shift", type=click.Choice(SHIFTS), help="Without RUNS: what the new domain is. near: like the old.")
 @click.option("--where", metavar="Q", help="Keep these rows, as in 'ptpp <= 31'.")

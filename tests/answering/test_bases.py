@@ -5,7 +5,9 @@ import json
 import pytest
 
 import cptlaw as cl
-from cptlaw.errors import UsageError
+from cptlaw.answering.base_models import base
+from cptlaw.errors import DataError, UsageError
+from cptlaw.importing.model_size import parameters_of_config
 
 
 def test_a_name_fills_in_what_a_question_needs():
@@ -41,3 +43,134 @@ def test_bases_are_listed_with_their_sources(call):
     assert all(each["lr_pretrain"] is None or 1e-5 < each["lr_pretrain"] < 2e-3 for each in listed)
     assert {each["public_text"] for each in listed} == {"yes", "no"}
     assert "llama-3.1-8b" in call("bases")[1]
+
+
+def known_by(name, **more):
+    return base(name, **more).known
+
+
+class TestNames:
+    @pytest.mark.parametrize(
+        ("name", "n_params", "pt_tokens"),
+        [
+            ("meta-llama/Llama-3.1-8B", 8.03e9, 15e12),
+            ("meta-llama/Meta-Llama-3.1-8B", 8.03e9, 15e12),
+            ("unsloth/Llama-3.2-1B", 1.24e9, 9e12),
+            ("Qwen/Qwen3-8B-Base", 8.19e9, 36e12),
+            ("allenai/Olmo-3-7B", 7.3e9, 6.08e12),
+            ("allenai/Olmo-3-1025-7B", 7.3e9, 6.08e12),
+            ("google/gemma-3-12b-pt", 12.2e9, 12e12),
+            ("EleutherAI/pythia-1.4b-deduped", 1.41e9, 300e9),
+            ("LLAMA-2-7B", 6.74e9, 2e12),
+        ],
+    )
+    def test_ids_on_hugging_face(self, name, n_params, pt_tokens):
+        found = base(name)
+        assert found.known["n_params"] == n_params
+        assert found.known["ptpp"] == pytest.approx(pt_tokens / n_params)
+        assert found.findings == ()
+
+    @pytest.mark.parametrize(
+        ("name", "model"),
+        [
+            ("Qwen/Qwen3-8B", "Qwen/Qwen3-8B-Base"),
+            ("meta-llama/Llama-3.1-8B-Instruct", "meta-llama/Llama-3.1-8B"),
+            ("google/gemma-3-12b-it", "google/gemma-3-12b-pt"),
+            ("allenai/Olmo-3-7B-Think", "allenai/Olmo-3-1025-7B"),
+            ("mistralai/Mistral-7B-Instruct-v0.2", "mistralai/Mistral-7B-v0.1"),
+            ("deepseek-ai/DeepSeek-V3", "deepseek-ai/DeepSeek-V3-Base"),
+        ],
+    )
+    def test_a_post_trained_model_is_named_as_such(self, name, model):
+        (finding,) = base(name, needs_tokens=False).findings
+        assert (finding.severity, finding.code, finding.data["base"]) == ("warning", "not-a-base-model", model)
+
+    def test_the_answer_says_so(self):
+        codes = {one.code for one in cl.answer(base="Qwen/Qwen3-8B", tokens="1B", shift="language").findings}
+        assert "not-a-base-model" in codes
+
+    @pytest.mark.parametrize("name", ["Qwen/Qwen2.5-Coder-7B", "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B", "x", "", "/"])
+    def test_another_model_of_a_family_is_not_taken_for_it(self, name):
+        with pytest.raises(UsageError, match=r"--base.*config\.json.*--ptpp"):
+            base(name)
+
+    def test_near_names_are_proposed(self):
+        with pytest.raises(UsageError, match=r"Did you mean 'qwen3-8b'"):
+            base("Qwen/Qwen-3-8B")
+
+    def test_tokens_that_are_not_published_are_asked_for(self):
+        with pytest.raises(UsageError, match=r"mistralai/Mistral-7B-v0.1 has 7.24B parameters.*not published.*--ptpp"):
+            base("mistralai/Mistral-7B-v0.1")
+        assert known_by("mistralai/Mistral-7B-v0.1", ptpp=500) == {"n_params": 7.24e9}
+        assert cl.answer(base="mistralai/Mistral-7B-v0.1", ptpp=500, tokens="1B", shift="language").options
+
+
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "intermediate_size": 14336,
+    "vocab_size": 128256,
+}
+
+
+class TestConfigs:
+    def test_parameters_are_counted_and_tokens_asked_for(self, tmp_path):
+        path = tmp_path / "config.json"
+        path.write_text(json.dumps(LLAMA))
+        with pytest.raises(UsageError, match=r"8\.03B parameters.*not said in its config.*--ptpp"):
+            base(str(path))
+        for place in (path, tmp_path):
+            assert known_by(str(place), ptpp=1875) == {"n_params": 8_030_261_248}
+
+    def test_a_name_in_it_says_the_rest(self, tmp_path):
+        (tmp_path / "config.json").write_text(json.dumps(LLAMA | {"_name_or_path": "meta-llama/Llama-3.1-8B"}))
+        assert known_by(str(tmp_path))["ptpp"] == pytest.approx(15e12 / 8.03e9)
+        (tmp_path / "config.json").write_text(json.dumps(LLAMA | {"_name_or_path": "meta-llama/Llama-2-70b-hf"}))
+        assert "ptpp" not in known_by(str(tmp_path), needs_tokens=False)
+
+    def test_what_is_no_config_is_refused(self, tmp_path):
+        (tmp_path / "config.json").write_text('{"architectures": []}')
+        with pytest.raises(UsageError, match="does not tell the size"):
+            base(str(tmp_path))
+        with pytest.raises(DataError, match="no such file"):
+            base(str(tmp_path / "absent.json"))
+
+    # What transformers 5.24 makes of these, counted on its meta device.
+    @pytest.mark.parametrize(
+        ("config", "count"),
+        [
+            ({"model_type": "qwen3", "head_dim": 32}, 212_096),
+            ({"model_type": "qwen2"}, 175_424),
+            ({"model_type": "gemma2", "head_dim": 32}, 180_288),
+            ({"model_type": "gemma3_text", "head_dim": 32}, 180_480),
+            ({"model_type": "olmo2"}, 175_328),
+            ({"model_type": "gpt_neox"}, 164_544),
+            ({"model_type": "mixtral", "num_local_experts": 4}, 396_992),
+            ({"model_type": "qwen3_moe", "num_experts": 8, "moe_intermediate_size": 32, "head_dim": 16}, 250_400),
+            ({"text_config": {"model_type": "gemma3_text", "head_dim": 32}, "model_type": "gemma3"}, 180_480),
+        ],
+    )
+    def test_parameters_of_families(self, config, count):
+        shape = {"hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2}
+        shape |= {"intermediate_size": 128, "vocab_size": 500}
+        if "text_config" in config:
+            config = config | {"text_config": shape | config["text_config"]}
+        assert parameters_of_config(shape | config) == count
+
+
+def test_forty_models_are_known_with_size_tokens_and_source():
+    listed = cl.bases()
+    published = listed.dropna(subset=["pt_tokens"])
+    assert len(published) >= 80
+    assert listed["name"].is_unique
+    ids = [one for several in listed["hugging_face"].str.split() for one in several]
+    assert len(set(ids)) == len(ids)
+    assert listed["source"].str.len().min() > 10
+    assert published["ptpp"].between(1, 1e5).all()
+    # The number before a B or an M in a name is the size, but for embeddings, which some names leave out.
+    said = listed["name"].str.extract(r"(?:^|-)(\d+(?:\.\d+)?)(b|m)(?:\d|$)")
+    sizes = said[0].astype(float) * said[1].map({"b": 1e9, "m": 1e6})
+    assert ((listed["n_params"] / sizes).dropna().between(0.85, 1.5)).all()
