@@ -56,7 +56,7 @@ def import_logs(
     """Turn the logs of a trainer or a tracker into a runs table.
 
     SOURCE is a file or a folder with any number of runs. Which format was recognised is said on stderr. Without -o it
-    prints what was understood: each column, what it holds, and the rows of each run.
+    prints what was understood: evals, sizes, tokens and mixes, and columns that are kept and read as nothing yet.
 
     \b
     Scores of lm-evaluation-harness, LightEval or OLMES, one results file a model:
@@ -100,7 +100,7 @@ def import_logs(
         return
     click.echo(repr(runs))
     if output is None:
-        for line in _understood(runs):
+        for line in _kept(runs):
             click.echo(line)
         show_next(["cptlaw", *sys.argv[1:], "-o", "runs.csv"])
         return
@@ -110,22 +110,22 @@ def import_logs(
         show_next(["cptlaw", "check", output, "--on", on])
 
 
-def _understood(runs: Runs) -> list[str]:
-    """Return a line for each column: what it holds, and over what range."""
-    from cptlaw.runs.schema import COLUMNS
+def _kept(runs: Runs) -> list[str]:
+    """Return a line for each column that is kept and means nothing yet: its range, and how to say what it is."""
+    from cptlaw.runs.schema import COLUMNS, mix_columns
     from cptlaw.units import format_quantity
 
+    known = {*COLUMNS, *mix_columns(runs.frame.columns)}
     lines = []
-    width = max(map(len, runs.frame.columns))
-    for name in runs.frame.columns:
+    for name in (name for name in runs.frame.columns if name not in known):
         held = runs.frame[name].dropna()
-        if len(held) and COLUMNS[name].numeric if name in COLUMNS else held.dtype.kind in "fiu":
+        values = listed(map(str, held.unique()), 4)
+        if len(held) and held.dtype.kind in "fiu":
             low, high = (format_quantity(float(end), 4) for end in (held.min(), held.max()))
             values = low if low == high else f"{low} to {high}"
-        else:
-            values = listed(map(str, held.unique()), 4)
-        meaning = f"  {COLUMNS[name].meaning}" if name in COLUMNS else "  kept: no column of a runs table"
-        lines.append(f"  {name:<{width}}  {values}{meaning}")
+        lines.append(
+            f"  {name}: {values}; kept, and read as nothing yet: --config replay={name}, if that is what it is"
+        )
     return lines
 
 

@@ -15,7 +15,7 @@ from cptlaw.runs.metrics import is_score, metric_name
 
 # Of a loss. Seeds and the order of text move one by a few thousandths; of models of 75,000 parameters, as small as
 # anybody fits, by up to .024 in mid-run (the example pilot).
-NOISE = 0.03
+NOISE, NOISE_OF_SMALL, SMALL = 0.01, 0.03, 1e7
 _OF_POINTS = ("run", "eval", "loss", "step", "tokens", "flops", "samples", "metric", "n_items", "chance", "lr")
 _PART = re.compile(
     r"(?P<word>[A-Za-z]*)(?P<sign>[-_=]?)(?P<number>\d+(?:\.\d+)?(?:e-?\d+)?)(?P<unit>[KMBkmb]?)(?![A-Za-z])"
@@ -79,6 +79,8 @@ def _apart(frame: pd.DataFrame) -> tuple[str, str, str, float, float] | None:
     """Return two runs, the eval and both losses, where they are furthest apart at one step; none within noise."""
     at = next((name for name in ("tokens", "step") if name in frame.columns and frame[name].notna().any()), None)
     losses = frame
+    small = "n_params" in frame.columns and pd.to_numeric(frame["n_params"], errors="coerce").max() < SMALL
+    noise = NOISE_OF_SMALL if small else NOISE
     if "metric" in frame.columns:
         kinds = frame["metric"].map(lambda word: metric_name(word) if isinstance(word, str) else "loss")
         losses = frame[~kinds.map(is_score)]
@@ -87,7 +89,7 @@ def _apart(frame: pd.DataFrame) -> tuple[str, str, str, float, float] | None:
         runs, evals, values = rows["run"].tolist(), rows["eval"].tolist(), rows["loss"].to_numpy(dtype=np.float64)
         low, high = int(values.argmin()), int(values.argmax())
         ratio = float(np.log(values[high] / values[low]))
-        if runs[low] != runs[high] and ratio > NOISE and (furthest is None or ratio > furthest[0]):
+        if runs[low] != runs[high] and ratio > noise and (furthest is None or ratio > furthest[0]):
             found = (str(runs[low]), str(runs[high]), str(evals[low]), float(values[low]), float(values[high]))
             furthest = ratio, found
     return None if furthest is None else furthest[1]

@@ -21,6 +21,7 @@ from cptlaw.importing.settings import batch_factors
 from cptlaw.importing.training_losses import NOTE, training_losses, what_to_do, with_means
 from cptlaw.runs.metrics import BITS_PER_BYTE
 from cptlaw.runs.schema import COLUMNS, canonical_name
+from cptlaw.units import parse_quantity
 
 # Columns that hold until they change; all others count only at the step at which they were logged.
 _CARRIED = ("lr",)
@@ -47,7 +48,8 @@ def assemble(histories: Sequence[History], wanted: Wanted) -> tuple[pd.DataFrame
     settings = Settings(histories, wanted)
     notes += settings.notes
     for history in histories:
-        rows += _rows(history, losses, _with_batch(history, wanted, notes), settings.of(history), notes)
+        whole = settings.of(history)
+        rows += _rows(history, losses, _with_batch(history, wanted, whole, notes), whole, notes)
     if not rows:
         raise DataError(_no_loss(histories, losses))
     frame = pd.DataFrame(rows)
@@ -243,7 +245,7 @@ def _counted_before(history: History, wanted: Wanted, notes: list[str]) -> float
     return result
 
 
-def _with_batch(history: History, wanted: Wanted, notes: list[str]) -> Wanted:
+def _with_batch(history: History, wanted: Wanted, whole: Mapping[str, object], notes: list[str]) -> Wanted:
     """Take the tokens of a step from the trainer's settings where neither the user nor the log counts tokens."""
     if wanted.batch_tokens is not None or "tokens" in wanted.metrics:
         return wanted
@@ -251,6 +253,9 @@ def _with_batch(history: History, wanted: Wanted, notes: list[str]) -> Wanted:
     # wrong.
     if any("tokens" in _columns(record, wanted) for record in history.records):
         return wanted
+    if "batch_tokens" in whole:
+        batch = parse_quantity(str(whole["batch_tokens"]), f"batch_tokens of {history.run}")
+        return replace(wanted, batch_tokens=batch) if batch > 0 else wanted
     factors = batch_factors(history.config)
     if factors is None:
         return wanted

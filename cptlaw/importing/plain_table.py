@@ -9,7 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from cptlaw.errors import DataError, UsageError, needed_for, shown
-from cptlaw.importing.history import STEP_NAMES, History, Record, first_of, numbers_of
+from cptlaw.importing.history import (
+    SAMPLES_NAMES,
+    STEP_NAMES,
+    TOKENS_NAMES,
+    History,
+    Record,
+    first_of,
+    numbers_of,
+)
 from cptlaw.importing.names_of_losses import is_loss_like
 from cptlaw.importing.reader import Reader, csv_rows, file_run_names, files_below, told_apart
 from cptlaw.importing.settings import config_beside
@@ -128,7 +136,7 @@ def _settings(flat: list[dict[str, object]]) -> dict[str, object]:
     result: dict[str, object] = {}
     for name in dict.fromkeys(name for row in flat for name in row):
         held = {str(row[name]): row[name] for row in flat if row.get(name) not in (None, "")}
-        measured = is_loss_like(name) or name in STEP_NAMES or name in RUN_COLUMNS or name in OF_TRACKER
+        measured = is_loss_like(name) or name in (*STEP_NAMES, *TOKENS_NAMES, *SAMPLES_NAMES, *RUN_COLUMNS, *OF_TRACKER)
         if len(held) == 1 and not measured and name not in ("eval", "metric", "loss", "phase"):
             result[name] = next(iter(held.values()))
     return result

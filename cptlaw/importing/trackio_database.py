@@ -6,11 +6,12 @@ import sqlite3
 from collections import defaultdict
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from cptlaw.errors import DataError
 from cptlaw.importing.history import History, Record, numbers_of
 from cptlaw.importing.mlflow_database import open_read_only, tables_of
-from cptlaw.importing.reader import Reader, files_below
+from cptlaw.importing.reader import Reader, files_below, told_apart
 from cptlaw.reading import flatten, plain_json
 
 
@@ -34,17 +35,31 @@ class TrackioDatabase(Reader):
 
 
 def _histories(path: Path) -> list[History]:
+    names: dict[str, str] = {}
     records: dict[str, list[Record]] = defaultdict(list)
     config: dict[str, dict[str, object]] = {}
     try:
         with closing(open_read_only(path)) as database:
-            for run, step, metrics in database.execute("select run_name, step, metrics from metrics order by id"):
-                values = numbers_of(flatten(plain_json(metrics), joint="/"))
-                records[str(run)].append(Record(float(step), values))
+            # Newer versions give runs ids; in older ones the name is theirs alone.
+            columns = {str(name) for _, name, *_ in database.execute("pragma table_info(metrics)")}
+            own = "coalesce(run_id, run_name)" if "run_id" in columns else "run_name"
+            for key, run, step, metrics in database.execute(
+                f"select {own}, run_name, step, metrics from metrics order by id"
+            ):
+                names[str(key)] = str(run)
+                records[str(key)].append(Record(float(step), numbers_of(flatten(_json(metrics), joint="/"))))
             if "configs" in tables_of(path):
-                for run, held in database.execute("select run_name, config from configs"):
-                    own = flatten(plain_json(held)).items()
-                    config[str(run)] = {key: one for key, one in own if not key.startswith("_")}
+                for key, held in database.execute(f"select {own}, config from configs"):
+                    settings = flatten(_json(held)).items()
+                    config[str(key)] = {name: one for name, one in settings if not name.startswith("_")}
     except sqlite3.Error as error:
         raise DataError(f"{path}: the database cannot be read ({error}). Copy the file, or sync the project.") from None
-    return [History(run, path, tuple(of_run), config.get(run, {})) for run, of_run in records.items()]
+    histories = [
+        (History(names[key], path, tuple(of_run), config.get(key, {})), key) for key, of_run in records.items()
+    ]
+    return told_apart([(history, key[:8]) for history, key in histories])
+
+
+def _json(text: str | bytes) -> Any:
+    # Newer versions store the bytes of the JSON.
+    return plain_json(text.decode("utf-8") if isinstance(text, bytes) else text)

@@ -150,7 +150,7 @@ def test_trackio_writes_and_it_is_read(tmp_path):
 
 
 def test_a_database_of_trackio(tmp_path):
-    """Its two tables as version 0.43 makes them, without the package."""
+    """Its two tables as version 0.43 makes them, without the package; the JSON is bytes there."""
     import sqlite3
     from contextlib import closing
 
@@ -160,7 +160,7 @@ def test_a_database_of_trackio(tmp_path):
             "metrics text); create table configs(id integer primary key, run_id text, run_name text, config text);"
         )
         for run, replay, loss in (("a", 0.1, 2.5), ("b", 0.3, 2.7)):
-            values = json.dumps({"eval/fr_loss": loss, "note": "text"})
+            values = json.dumps({"eval/fr_loss": loss, "note": "text"}).encode()
             database.execute(
                 "insert into metrics(run_id, run_name, step, metrics) values (?, ?, 10, ?)", (run, run, values)
             )
