@@ -1,10 +1,10 @@
 """What holds from 30 thousand parameters to billions: by size in our runs, and in public runs of real scale.
 
     python -m studies what_holds             # prints the tables: seconds; public ones are looked for in ../shared/data
-    python -m studies what_holds --write     # keeps them for docs/what_we_found.md; a test compares those of our runs
+    python -m studies what_holds --write     # keeps them for studies/measured_tables.md
 
 Ours: `en-fr-ladder` and `studies/measured/large.csv`, ends of runs of 16 tokens per parameter at constant rate, means
-over seeds, then over the sizes of a group. Public: `watts_sizes.csv`, `delphi_mixes.csv`, `marek_*.csv`, each by its
+over seeds, then over the sizes of a group. Public: `watts_*.csv`, `delphi_mixes.csv`, `marek_*.csv`, each by its
 own design.
 """
 
@@ -21,7 +21,8 @@ from cptlaw.forecasting.curves import fit_shift
 from studies.harness import MEASURED, Array, data_file, find_data, show, write_result
 
 GROUPS = {"30K to 46K": (0.0, 5e4), "75K to 125K": (5e4, 1.5e5), "204K to 1.04M": (1.5e5, 2e6)}
-PUBLIC = ("watts_sizes.csv", "delphi_mixes.csv", "marek_size_ptpp_forgetting.csv", "marek_rates.csv")
+WATTS = ("watts_sizes.csv", "watts_gsm8k.csv", "watts_more.csv")
+PUBLIC = ("delphi_mixes.csv", "marek_size_ptpp_forgetting.csv", "marek_rates.csv")
 SIZES = {"20M": 2e7, "60M": 6e7, "150M": 1.5e8}
 
 
@@ -140,7 +141,7 @@ def forms() -> pd.DataFrame:
 
 
 def watts(path: str) -> pd.DataFrame:
-    """Return plain rows of `watts_sizes.csv`: tuned rates, 10M tokens, rises of the source loss of .01 to 1 nats."""
+    """Return plain rows of a `watts` table: tuned rates, 10M tokens, rises of the source loss of .01 to 1 nats."""
     rows = pd.read_csv(path)
     rows = rows.assign(n=rows["n_params"].map(SIZES), rise=rows["source_loss"] - rows["base_source_loss"])
     rows = rows.assign(ptpp=rows["pt_tokens_B"] * 1e9 / rows["n"])
@@ -155,22 +156,18 @@ def design(rows: pd.DataFrame, names: list[str]) -> Array:
     return columns
 
 
-def powers(path: str) -> pd.DataFrame:
-    """Return by corpus the exponents of the rise of the source loss, and forecasts of the largest budget of each size.
+def powers(paths: list[str]) -> pd.DataFrame:
+    """Return by corpus how a power law of the rise forecasts the largest budget of each size from all other runs.
 
     Aware is the power law with the budget, blind the same without it; the error is that of the source loss, in per
-    cent. Forecast are the runs from the largest budget of each size, from all others of the corpus.
+    cent.
     """
-    rows, found = watts(path), []
+    rows, found = pd.concat([watts(path) for path in paths], ignore_index=True), []
     for corpus, part in rows.groupby("cpt_dataset"):
         if part["n"].nunique() < 2:
             continue
-        place, *_ = np.linalg.lstsq(design(part, ["lr_peak", "ptpp", "n"]), np.log(part["rise"]), rcond=None)
         last = part["ptpp"] == part.groupby("n")["ptpp"].transform("max")
-        row = {"corpus": corpus, "runs": len(part)} | {
-            f"exponent of {name}": f"{value:.2f}"
-            for name, value in zip(("rate", "budget", "size"), place[2:], strict=True)
-        }
+        row = {"corpus": corpus, "runs": len(part)}
         seen, asked = part[~last], part[last]
         for name, names in (("aware", ["lr_peak", "ptpp", "n"]), ("blind", ["lr_peak", "n"])):
             known, *_ = np.linalg.lstsq(design(seen, names), np.log(seen["rise"]), rcond=None)
@@ -180,6 +177,12 @@ def powers(path: str) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
+def size_text(size: float) -> str:
+    """Return a number of parameters as the pages write it."""
+    unit, letter = (1e9, "B") if size >= 1e9 else (1e6, "M") if size >= 1e6 else (1e3, "K")
+    return f"{size / unit:.1f}{letter}" if letter == "B" else f"{size / unit:,.0f}{letter}"
+
+
 def gains(path: str) -> pd.DataFrame:
     """Return k of gain = G (1 - replay)^k from .33 to .50 by size, as a mean over rates and its range."""
     rows = pd.read_csv(path)
@@ -187,7 +190,7 @@ def gains(path: str) -> pd.DataFrame:
     wide = rows.pivot_table(index=["n_params", "lr_factor"], columns="replay_ratio", values="gain").dropna()
     k = np.log(wide[0.5] / wide[0.33]) / np.log(0.5 / 0.67)
     found = k.groupby("n_params").agg(["mean", "min", "max"])
-    sizes = [f"{size / 1e6:,.0f}M" if size < 1e9 else f"{size / 1e9:.1f}B" for size in found.index]
+    sizes = [size_text(size) for size in found.index]
     told = [f"{one.mean:.2f} ({one.min:.2f} to {one.max:.2f})" for one in found.itertuples(index=False)]
     return pd.DataFrame({"parameters": sizes, "k, replay 0.33 to 0.5": told})
 
@@ -220,8 +223,9 @@ def rates(path: str) -> pd.DataFrame:
 
 def public(folder: str | None) -> dict[str, pd.DataFrame]:
     """Return the tables of public runs; skips the study where their files are absent."""
-    made = (("powers", powers), ("gains", gains), ("capacity", capacity), ("rates", rates))
-    return {key: table(str(data_file(name, folder))) for name, (key, table) in zip(PUBLIC, made, strict=True)}
+    made = (("gains", gains), ("capacity", capacity), ("rates", rates))
+    found = {"powers": powers([str(data_file(name, folder)) for name in WATTS])}
+    return found | {key: table(str(data_file(name, folder))) for name, (key, table) in zip(PUBLIC, made, strict=True)}
 
 
 def tables() -> dict[str, pd.DataFrame]:

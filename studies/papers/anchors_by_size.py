@@ -17,8 +17,9 @@ import numpy as np
 import pandas as pd
 
 import cptlaw as cl
-from studies.harness import HOME, MEASURED, progress, show, write_result
+from studies.harness import HOME, MEASURED, Array, progress, show, write_result
 from studies.papers.budgets_by_shift import NAMES, usual_rows
+from studies.papers.open_fits import is_open, open_fit
 from studies.papers.ptpp_published import FORMS
 
 BUDGET = 279
@@ -27,8 +28,8 @@ LARGE = 200_000
 
 
 def errors(name: str) -> pd.DataFrame:
-    """Return mean absolute errors in per cent: a row per loss, size of the anchors (0: none), size asked and form."""
-    runs = usual_rows(cl.examples.load(name)).where(f"{ROWS} and seed == 0")
+    """Return errors in per cent, (equal fits, tests): a row per loss, size of anchors (0 for none), size and form."""
+    runs = usual_rows(cl.examples.load(name)).where(ROWS)
     sizes = sorted(runs.where(f"ptpp == {BUDGET}").frame["n_params"].unique())
     found = []
     for on, anchors in itertools.product(("target", "source"), (0.0, *sizes[:-1])):
@@ -36,20 +37,25 @@ def errors(name: str) -> pd.DataFrame:
         known = "ptpp in (15, 31)" + (f" or ptpp == {BUDGET} and n_params == {anchors}" if anchors else "")
         held = runs.on(on).where(f"ptpp == {BUDGET}").frame
         for law in FORMS:
-            fit = cl.fit(law, runs, on=on, where=known, restraint="none")
-            missed = np.abs(fit.predict(held) / held["loss"].to_numpy() - 1.0)
-            by_size = pd.Series(100 * missed).groupby(held["n_params"].to_numpy()).mean()
-            found += [
-                {"shift": name, "loss": on, "anchors": anchors, "asked": size, "law": law, "error": error}
-                for size, error in by_size.items()
-                if size > anchors
-            ]
+            every = open_fit(law, runs, on, known).errors(held)
+            for size in sizes:
+                asked = (held["n_params"] == size).to_numpy()
+                if size > anchors and asked.any():
+                    row = {"shift": name, "loss": on, "anchors": anchors, "asked": size, "law": law}
+                    found.append(row | {"errors": every[:, asked]})
     return pd.DataFrame(found)
 
 
 def size_text(size: float) -> str:
     """Return a size as the pages write it."""
     return f"{size / 1e3:.0f}K" if size else "none"
+
+
+def short(errors: Array) -> str:
+    """Return the mean error of equal fits with one decimal, as a range where they leave it open."""
+    means = errors.mean(axis=1)
+    ends = f"{means.min():.1f}", f"{means.max():.1f}"
+    return " to ".join(ends) if is_open(float(means.min()), float(means.max())) else f"{means[0]:.1f}"
 
 
 def by_anchors(found: pd.DataFrame) -> pd.DataFrame:
@@ -59,8 +65,8 @@ def by_anchors(found: pd.DataFrame) -> pd.DataFrame:
     for (shift, on, anchors), part in found.groupby(["shift", "loss", "anchors"], sort=False):
         row = {"shift": shift, "loss": on, "anchors": size_text(anchors)}
         for size in asked_sizes:
-            one = part[part["asked"] == size].set_index("law")["error"]
-            row[f"at {size_text(size)}"] = " / ".join(f"{one[law]:.1f}" for law in FORMS) if len(one) else "-"
+            one = part[part["asked"] == size].set_index("law")["errors"]
+            row[f"at {size_text(size)}"] = " / ".join(short(one[law]) for law in FORMS) if len(one) else "-"
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -70,10 +76,10 @@ def large(found: pd.DataFrame) -> pd.DataFrame:
     rows = []
     part = found[(found["asked"] > LARGE) & (found["anchors"] < LARGE)]
     for anchors, mine in part.groupby("anchors"):
-        mean = mine.groupby(["loss", "law"])["error"].mean()
         row = {"anchors": size_text(anchors)}
-        for on in ("target", "source"):
-            row |= {f"{on}, {name}": f"{mean[on, law]:.1f}" for law, name in FORMS.items()}
+        for on, (law, name) in itertools.product(("target", "source"), FORMS.items()):
+            each = mine[(mine["loss"] == on) & (mine["law"] == law)]["errors"]
+            row[f"{on}, {name}"] = short(np.mean([one.mean(axis=1) for one in each], axis=0)[:, None])
         rows.append(row)
     return pd.DataFrame(rows)
 

@@ -222,7 +222,7 @@ def main() -> None:
     show("tokens", "Table 3: a third of each run held out", scores(runs, laws, starts, "tokens"), PUBLISHED["table 3"])
     show("requirements", "The four requirements: shares of points", requirements_table(runs, laws, starts))
     show("usage-1", "Usage 1: planned from five ratios", usage_one(runs, "dcpt-l3", starts))
-    title = "Table 7: each domain from a probe and the others, rmse in per cent"
+    title = "Table 8: each domain from a probe and the others, rmse in per cent"
     show("cross-domain", title, cross_domain(runs, starts, probe=4 * sizes[0]))
     # 36 pairs of ratios, 28 without the runs on one corpus alone; in small one domain and size
     asked_of = runs.where(f'domain == "french" and n_params == {sizes[0]}') if asked.small else runs

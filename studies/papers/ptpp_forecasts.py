@@ -12,16 +12,13 @@ from scipy import optimize
 import cptlaw as cl
 from cptlaw.forecasting.comparing.metrics import metrics
 from cptlaw.laws.calculus import Array
+from studies.papers.open_fits import HELD_VALUES, equal_fits, error_text, open_fit
 from studies.papers.ptpp_published import FORMS, ORACLE, TRANSFER
 
 NEAREST = "ptpp-nearest"
 LAWS = (*FORMS, TRANSFER, NEAREST, ORACLE)
 INPUTS = ["n_params", "tokens", "replay", "ptpp"]
 LEVEL = 0.9
-EQUAL = 1e-3
-"""Fits whose objective is higher by no more than this share are equal: the fitted rows do not tell them apart."""
-FLOOR = 1e-4
-"""Nor do they where log residuals are below this: no loss is measured better."""
 UNITS = (1e9, 1e6, 1e4, 1.0)
 """Tokens per unit of D: part of the gated forms, and not published."""
 
@@ -56,7 +53,7 @@ class Study:
     starts: int = 64
     resamples: int = 1000
     every: int = 1
-    held_values: int = 16
+    held_values: int = HELD_VALUES
 
     @property
     def rows(self) -> cl.Runs:
@@ -93,6 +90,8 @@ class Forecasts:
     equals
         Forecasts of fits that the fitted rows cannot tell from the best, (fits, rows): where the design leaves a law
         open, which of them is reported is an accident of the search.
+    user
+        Mean absolute relative error of the fit that a user gets, with learned priors.
     """
 
     law: str
@@ -101,6 +100,7 @@ class Forecasts:
     rows: pd.DataFrame
     fit: cl.Fit
     equals: Array
+    user: float
 
     @property
     def scores(self) -> dict[str, float]:
@@ -136,35 +136,12 @@ def forecast(study: Study, law: str, on: str, anchored: bool) -> Forecasts:
     points = test[INPUTS].drop_duplicates()
     found = fit.forecast(points.iloc[:: study.every], LEVEL)
     test = test.merge(found[[*INPUTS, "lo", "hi"]], on=INPUTS, how="left")
-    places = equal_fits(fit, rows, where, study.held_values if law in FORMS else 0)
+    is_determined = law not in FORMS or fit.rank == fit.n_free
+    places = [dict(fit.params)] if is_determined else equal_fits(fit, rows, where, study.held_values)
     equals = np.array([fit.law.predict(place, test, fit.role) for place in places])
-    return Forecasts(law, on, anchored, test.assign(forecast=fit.predict(test)), fit, equals)
-
-
-def equal_fits(fit: cl.Fit, rows: cl.Runs, where: str, held_values: int) -> list[dict[str, float]]:
-    """Return the parameters of fits whose objective is within `EQUAL` of the best, the fit itself first.
-
-    The starts of a search end where it is steepest, and see nothing of a flat valley. So each parameter in turn is held
-    at values on either side of the fitted one while all others are fitted again, as a profile does.
-    """
-    problem = fit.problem()
-    ends = problem.parameters(fit.optima[:, : problem.k], fit.optima[:, problem.k :])  # of equally good starts
-    places = [(fit.objective, dict(zip(fit.params, map(float, end), strict=True))) for end in ends]
-    factors = np.geomspace(0.05, 20.0, held_values)
-    middle = float(fit.data["loss"].median())
-    for (name, value), factor in itertools.product(fit.params.items(), factors):
-        # An amplitude at zero has no size of its own: it is tried at shares of the loss. Some shapes have a sign.
-        held = value * factor if value > 0 else middle * factor / 40.0 if value == 0 else value - np.log(factor)
-        try:
-            other = cl.fit(
-                fit.law.spec, rows, on=fit.on, where=where, fix={name: float(held)}, starts=4, restraint="none"
-            )
-        except cl.CptlawError:  # outside the law's range
-            continue
-        places.append((other.objective, dict(other.params)))
-    best = min(objective for objective, _ in places)
-    allowed = (1.0 + EQUAL) * best + 0.5 * FLOOR**2 * fit.n_points
-    return [place for objective, place in places if objective <= allowed]
+    user = cl.fit(chosen, rows, on=on, where=where) if law in FORMS else fit
+    error = float(np.abs(user.predict(test) / test["loss"].to_numpy() - 1.0).mean())
+    return Forecasts(law, on, anchored, test.assign(forecast=fit.predict(test)), fit, equals, error)
 
 
 def published_protocol(study: Study, law: str, on: str, starts: int = 16) -> pd.DataFrame:
@@ -246,17 +223,15 @@ def seed_noise(study: Study) -> str:
     return "seeds: " + ", ".join(f"{on} loss differs by {100 * sd:.2f} %" for on, sd in by_eval.items()) + " (SD)"
 
 
-def forecast_error(study: Study, law: str, on: str, anchored: bool) -> float:
-    """Return the mean absolute relative error of a law's forecasts, without intervals or equal fits."""
+def forecast_error(study: Study, law: str, on: str, anchored: bool) -> str:
+    """Return the mean absolute relative error of a law's forecasts in per cent, a range where fits are equal."""
     rows, held_out = study.rows, f"ptpp == {study.test_ptpp}"
     listed = ", ".join(f'"{run}"' for run in study.anchor_runs())
     tested = f"{held_out} and run not in ({listed})" if anchored else held_out
     where = f"{study.fitted} or run in ({listed})" if anchored and law.partition(":")[0] in FORMS else study.fitted
     chosen, where = (TRANSFER, tested) if law == ORACLE else (law, where)
-    fit = cl.fit(chosen, rows, on=on, where=where, starts=study.starts, restraint="none")
     test = rows.where(tested).frame
-    test = test[test["eval"] == on]
-    return float(np.abs(fit.predict(test) / test["loss"].to_numpy() - 1.0).mean())
+    return error_text(open_fit(chosen, rows, on, where, study.held_values).errors(test[test["eval"] == on]))
 
 
 def by_unit(study: Study, splits: list[tuple[float, ...]]) -> pd.DataFrame:
@@ -272,8 +247,7 @@ def by_unit(study: Study, splits: list[tuple[float, ...]]) -> pd.DataFrame:
         row["law"] = name_of(law)
         for unit in UNITS:
             asked = replace(study, fit_ptpp=split)
-            error = forecast_error(asked, f"{law}:unit_tokens={unit:g}", on, anchored)
-            row[f"D per {unit:g} tokens"] = f"{100 * error:.2f}"
+            row[f"D per {unit:g} tokens"] = forecast_error(asked, f"{law}:unit_tokens={unit:g}", on, anchored)
         rows.append(row)
     return pd.DataFrame(rows)
 

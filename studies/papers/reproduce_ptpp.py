@@ -34,6 +34,7 @@ from cptlaw.forecasting.comparing.metrics import METRICS
 from cptlaw.laws.calculus import Array
 from studies.harness import write_result
 from studies.papers.budgets_by_shift import usual_rows
+from studies.papers.open_fits import is_open
 from studies.papers.ptpp_figures import draw
 from studies.papers.ptpp_forecasts import (
     INPUTS,
@@ -112,19 +113,25 @@ def summary(found: dict[tuple[str, bool, str], Forecasts], study: Study) -> pd.D
             for anchored in (False, True) if law in FORMS else (False,):
                 one = found[on, anchored, law]
                 theirs = PUBLISHED.get((on, anchored, law))
-                low, high = one.range_over_equals("mae_rel")
-                said = f"{100 * one.scores['mae_rel']:.2f} %" + (f" ({100 * theirs[2]:.2f})" if theirs else "")
+                said = f"{mae_text(one)} %" + (f" ({100 * theirs[2]:.2f})" if theirs else "")
                 bounded = one.rows.dropna(subset=["lo", "hi"])
                 held = 100 * bounded["loss"].between(bounded["lo"], bounded["hi"]).mean()
                 with_anchors = " with anchors" if anchored else ""
                 row[f"error{with_anchors}"] = said
-                row[f"equal fits{with_anchors}"] = f"{100 * low:.2f} to {100 * high:.2f}" if law in FORMS else ""
+                row[f"as a user fits it{with_anchors}"] = f"{100 * one.user:.2f} %" if law in FORMS else ""
                 row[f"intervals held{with_anchors}"] = f"{held:.0f} %"
                 if not anchored:
                     row["rank"] = f"{one.fit.rank} of {one.fit.n_free}"
-                    row["times nearest"] = interval_text(resampled(one, chosen, "mae_rel") / base, ".2f")
+                    times = interval_text(resampled(one, chosen, "mae_rel") / base, ".2f")
+                    row["times nearest"] = "open" if is_open(*one.range_over_equals("mae_rel")) else times
             rows.append(row)
     return pd.DataFrame(rows).fillna("")
+
+
+def mae_text(found: Forecasts) -> str:
+    """Return the mean absolute relative error in per cent, a range where fits are equal."""
+    low, high = (100 * each for each in found.range_over_equals("mae_rel"))
+    return f"{low:.1f} to {high:.1f}" if is_open(low, high) else f"{100 * found.scores['mae_rel']:.2f}"
 
 
 def claims(found: dict[tuple[str, bool, str], Forecasts], study: Study) -> pd.DataFrame:
@@ -144,16 +151,14 @@ def claims(found: dict[tuple[str, bool, str], Forecasts], study: Study) -> pd.Da
         chosen = resamplings(one.rows, study.resamples)
         share = float(np.mean(resampled(one, chosen, "huber_log") < resampled(other, chosen, "huber_log")))
         (least, most), (other_least, other_most) = (each.range_over_equals("huber_log") for each in (one, other))
-        if (
-            most > other_least
-            and least < other_most
-            and (most - least > 0.02 * most or other_most > 1.02 * other_least)
-        ):
+        crosses = most > other_least and least < other_most
+        if crosses and (is_open(least, most) or is_open(other_least, other_most)):
             verdict = "open"
         else:
             verdict = "holds" if share >= 0.95 else "does not hold" if share <= 0.05 else "undecided"
-        errors = " against ".join(f"{100 * each.scores['mae_rel']:.2f} %" for each in (one, other))
-        rows.append({"loss": on, "claim": text, "here": verdict, "resamplings": f"{100 * share:.0f} %", "mae": errors})
+        errors = " against ".join(f"{mae_text(each)} %" for each in (one, other))
+        agree = "-" if verdict == "open" else f"{100 * share:.0f} %"
+        rows.append({"loss": on, "claim": text, "here": verdict, "resamplings": agree, "mae": errors})
     return pd.DataFrame(rows)
 
 
@@ -185,7 +190,7 @@ def sensitivity(study: Study, splits: list[tuple[float, ...]]) -> pd.DataFrame:
             row: dict[str, str] = {"loss": on, "fitted on": ", ".join(f"{budget:g}" for budget in split)}
             row["anchors"] = f"{asked.anchors} or fewer" if anchored else "none"
             for law in LAWS:
-                row[law] = f"{100 * forecast_error(asked, law, on, anchored):.2f}"
+                row[law] = forecast_error(asked, law, on, anchored)
             rows.append(row)
     return pd.DataFrame(rows)
 
