@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from cptlaw.errors import UsageError, did_you_mean, listed
 from cptlaw.importing.history import History
 from cptlaw.importing.model_size import parameters_beside, parameters_of_config
 from cptlaw.importing.options import Wanted
 from cptlaw.importing.settings import batch_factors
-from cptlaw.runs.schema import canonical_name
+from cptlaw.runs.schema import canonical_name, column_of, corpus_of
 from cptlaw.runs.tracker_names import meaning_of_name
 from cptlaw.units import parse_quantity
 
@@ -22,6 +22,9 @@ _OF_PLACE = frozenset(
     "tags notes cache resume checkpoint checkpoints log logging report node rank device version commit user token hash "
     "created".split()
 )
+# Columns of which rows, and no settings, say what they hold.
+_OF_ROWS = frozenset("run eval loss step tokens lr metric n_items chance phase samples flops".split())
+SUM_TO_ONE = 0.02
 _LONGEST = 40  # characters of a text that is a level of a setting rather than an account of it
 
 
@@ -42,6 +45,7 @@ class Settings:
         taken = {key: name for one in histories for name, (key, _) in named(one).items() if name not in self._asked}
         factors = {key for one in histories for key in batch_factors(one.config) or {}}
         self._kept, self.told = varying(histories, {*taken, *factors, *wanted.config.values()})
+        self._columns = {key: column_name(key, histories, self._kept) for key in self._kept}
         self._sizes = {one.path: _size_of(one) for one in histories}
         self.notes: list[str] = []
         if taken:
@@ -74,7 +78,8 @@ class Settings:
         size = self._sizes[history.path]
         if size is not None:
             whole = {"n_params": size[0]} | whole
-        return columns_of(self._kept, history, whole) | whole
+        kept = {self._columns[key]: _value(history.config.get(key)) for key in self._kept}
+        return {name: value for name, value in kept.items() if canonical_name(name) not in whole} | whole
 
     def _of(self, history: History) -> dict[str, object]:
         wanted = self._wanted
@@ -152,13 +157,24 @@ def varying(histories: Sequence[History], taken: Collection[str]) -> tuple[list[
     return kept, told
 
 
-def columns_of(keys: Sequence[str], history: History, known: Mapping[str, object]) -> dict[str, object]:
-    """Return the kept settings of a run as columns of their own names, where these mean no column that is known."""
-    result: dict[str, object] = {}
-    for key in keys:
-        name = key if canonical_name(key) not in known else "setting_" + re.sub(r"\W+", "_", key)
-        result[name] = _value(history.config.get(key))
-    return result
+def column_name(key: str, histories: Sequence[History], kept: Sequence[str]) -> str:
+    """Return what a kept setting is called as a column: its own name, where a runs table reads nothing wrong from it.
+
+    A letter, a word that rows use otherwise, a number out of the range of the column that it names, or shares that do
+    not add up would be refused or misread there: such a setting is called setting_NAME, and is asked about.
+    """
+    column = canonical_name(key)
+    if column is None:
+        return key
+    values = [_value(history.config.get(key)) for history in histories]
+    if corpus_of(key):
+        mixes = [[_value(one.config.get(other)) for other in kept if corpus_of(other)] for one in histories]
+        fits = all(abs(sum(part for part in mix if isinstance(part, float)) - 1.0) < SUM_TO_ONE for mix in mixes)
+    else:
+        known = column_of(column)
+        inside = [isinstance(value, float) and known.lowest <= value <= known.highest for value in values]
+        fits = column not in _OF_ROWS and len(key.strip()) > 1 and (all(inside) or not known.numeric)
+    return key if fits else "setting_" + re.sub(r"\W+", "_", key)
 
 
 def range_of(key: str, histories: Sequence[History]) -> str:

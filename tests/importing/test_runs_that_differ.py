@@ -2,13 +2,19 @@
 
 import json
 import math
+from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from log_files import cells, write
 
 import cptlaw as cl
 from cptlaw.errors import DataError, UsageError
 from cptlaw.importing.alike import pattern_of
+from cptlaw.importing.assemble import assemble
+from cptlaw.importing.history import History, Record
+from cptlaw.importing.options import Wanted
 
 FIRST = "Step 00000 | Validation bpb: 1.2\n"
 
@@ -142,3 +148,40 @@ def test_without_a_place_it_prints_what_was_understood(tmp_path, call):
     assert "-o runs.csv" in err
     code, out, _ = call("import", str(folder), "--json")
     assert json.loads(out)["path"] is None
+
+
+KEYS = st.text(st.characters(codec="ascii", exclude_categories=("Cc",)), min_size=1, max_size=12).map(str.strip)
+DRAWN = st.sampled_from(
+    ["rr", "alpha", "old_ratio", "data.en_frac", "p_old", "tok_per_param", "PT/N", "D_cpt", "budget", "r"]
+)
+ODD = st.sampled_from(
+    ["metric", "loss", "mix_en", "N", "tokens", "phase", "Name", "eval", "value", "n_items", "replay"]
+)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.one_of(KEYS, DRAWN, ODD).filter(bool), st.lists(st.floats(0.01, 1000), min_size=2, max_size=2, unique=True))
+def test_no_setting_that_varies_is_dropped(key, values):
+    """Whatever it is called: it is a column, under its name or as what it means, or a note lists it."""
+    runs = [
+        History(f"run{place}", Path("logs"), (Record(1.0, {"eval_loss": 2.0 + place}),), {key: value})
+        for place, value in enumerate(values)
+    ]
+    try:
+        frame, notes = assemble(runs, Wanted())
+        read = cl.read_runs(frame).frame
+    except DataError as error:
+        assert repr(key)[1:-1] in str(error)  # noqa: PT017  refused, and told of
+        return
+    held = [name for name in frame.columns if frame[name].astype(str).nunique() == 2]
+    assert set(held) - {"run", "loss"} or any(key in note for note in notes)
+    assert len(read) == 2
+
+
+def test_settings_whose_names_mean_something_else_in_a_row_are_set_apart(tmp_path):
+    for run, rank, loss in (("a", 8, 2.5), ("b", 16, 2.7)):
+        write(
+            tmp_path / run / "trainer_state.json", {"global_step": 1, "log_history": [{"step": 1, "eval_loss": loss}]}
+        )
+        write(tmp_path / run / "args.json", {"r": rank, "mix_en": rank / 100})
+    assert cells(cl.import_logs(tmp_path), "setting_r", "setting_mix_en") == [[8, 0.08], [16, 0.16]]
