@@ -13,6 +13,7 @@ those curves.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -141,6 +142,19 @@ def _is_over(row: Mapping[Any, Any]) -> bool:
     return limit is not None and math.isfinite(limit) and bool(row["bound"] > limit)
 
 
+class WarnedOnce:
+    """Warns of each thing once, in the log of ``cptlaw``."""
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+
+    def __call__(self, text: str) -> None:
+        """Warn, unless the same was said before."""
+        if text not in self._said:
+            self._said.add(text)
+            logging.getLogger("cptlaw").warning("cptlaw: %s", text)
+
+
 @dataclass
 class StopRule:
     """Follows one run and says whether it will miss its limits.
@@ -178,6 +192,8 @@ class StopRule:
                 raise UsageError(f"limits: {name} {limit!r}: expected a loss above 0.")
         if self.max_forgetting is not None and not self.max_forgetting > -1:
             raise UsageError(f"max_forgetting {self.max_forgetting!r}: expected a share, such as 0.02.")
+        if not (math.isfinite(self.margin) and self.margin >= 0):
+            raise UsageError(f"margin {self.margin!r}: expected times the doubt, 0 or more.")
 
     @property
     def n_steps(self) -> int:
@@ -202,6 +218,10 @@ class StopRule:
     def of_training(self, schedule: Schedule) -> StopRule:
         """Return the rule of a training that begins now, with what was measured of its base model."""
         return replace(self, schedule=schedule, _rows=[row for row in self._rows if row["step"] == 0])
+
+    def without_rows(self) -> StopRule:
+        """Return the same rule of a run of which nothing was measured yet."""
+        return replace(self, _rows=[])
 
     @property
     def evals(self) -> set[str]:

@@ -55,6 +55,7 @@ def trained(tmp_path, callback, monkeypatch, model=None, optimizers=(None, None)
         optimizers=optimizers,
         eval_dataset={"source": text(2, 64), "target": text(1, 64)},
     )  # fmt: skip
+    callback.attach(trainer)
     trainer.train()
     return trainer
 
@@ -66,15 +67,14 @@ def test_the_callback_measures_both_losses_and_forecasts_the_end(tmp_path, monke
     trainer = trained(tmp_path, callback, monkeypatch)
     assert trainer.state.global_step == STEPS  # these limits are kept by far
     history = trainer.state.log_history
-    measured = [entry["step"] for entry in history if "eval_target_loss" in entry]
-    assert measured[0] == 0
-    assert set(look_steps(STEPS)) <= set(measured)
-    ends = [entry for entry in history if "eval_target_loss" in entry]
+    ends = [entry for entry in history if "measured/target_loss" in entry]
+    assert [entry["step"] for entry in ends] == [0, *look_steps(STEPS)]
+    assert [entry["step"] for entry in history if "eval_target_loss" in entry] == [0]  # by eval_on_start
     told = [entry for entry in history if "forecast/target_loss" in entry]
     assert len(told) >= 4
     late = told[-1]
     assert late["forecast/target_lo"] < late["forecast/target_loss"] < late["forecast/target_hi"]
-    assert late["forecast/target_loss"] == pytest.approx(ends[-1]["eval_target_loss"], rel=0.1)
+    assert late["forecast/target_loss"] == pytest.approx(ends[-1]["measured/target_loss"], rel=0.1)
     assert {"forecast/source_loss", "forecast/stop"} <= set(late)
 
 
@@ -85,6 +85,7 @@ def test_forecasts_come_after_the_warm_up_and_over_the_whole_run(tmp_path, monke
     spent = iter(range(1000))
     monkeypatch.setattr(huggingface.time, "monotonic", lambda: 0.3 * next(spent))  # each look takes a part of a second
     monkeypatch.setattr("cptlaw_sweep.integrations.huggingface.COST", 0.0)
+    monkeypatch.setattr("cptlaw_sweep.integrations.huggingface.MEASURING", math.inf)
     callback = TrainerCallback(max_target_loss=50.0)
     trainer = trained(tmp_path, callback, monkeypatch, free=3.0, warmup_steps=20)
     told = [entry for entry in trainer.state.log_history if "forecast/target_loss" in entry]
@@ -232,10 +233,10 @@ def test_a_trainer_built_on_that_of_hugging_face_takes_the_callback(tmp_path, mo
 
     kept = tuned(tmp_path / "a", TrainerCallback(max_target_loss=50.0, max_forgetting=50.0, stop=True))
     assert kept.state.global_step == STEPS
-    measured = [entry for entry in kept.state.log_history if "eval_target_loss" in entry]
+    measured = [entry for entry in kept.state.log_history if "measured/target_loss" in entry]
     told = [entry for entry in kept.state.log_history if "forecast/target_loss" in entry]
     assert measured[0]["step"] == 0
-    assert told[-1]["forecast/target_lo"] < measured[-1]["eval_target_loss"] < told[-1]["forecast/target_hi"]
+    assert told[-1]["forecast/target_lo"] < measured[-1]["measured/target_loss"] < told[-1]["forecast/target_hi"]
     assert {"forecast/source_loss", "forecast/stop"} <= set(told[-1])
     lost = tuned(tmp_path / "b", TrainerCallback(max_target_loss=0.5 * math.log(4), stop=True))
     assert lost.state.global_step < 0.7 * STEPS
@@ -260,7 +261,7 @@ def trial(rate, report):
     return loss
 
 
-def test_the_pruner_of_optuna_prunes_what_cannot_win():
+def test_the_pruner_of_optuna_prunes_what_cannot_win(caplog):
     optuna = pytest.importorskip("optuna", reason="optuna is not installed")
     from cptlaw_sweep.integrations import LawPruner
 
@@ -286,11 +287,35 @@ def test_the_pruner_of_optuna_prunes_what_cannot_win():
     assert (states[1], states[3]) == ("PRUNED", "PRUNED")
     assert max(study.trials[1].intermediate_values) <= 0.7 * STEPS
     flipped = optuna.create_study(direction="maximize", pruner=LawPruner(PLAN, max_loss=1.0))
-    with pytest.raises(UsageError, match="minimise"):
-        flipped.pruner.prune(flipped, study.trials[0])
+    for _ in range(3):
+        assert not flipped.pruner.prune(flipped, study.trials[1])
+    assert caplog.text.count("nothing is pruned") == 1
 
 
-def test_the_stopper_of_ray_stops_what_cannot_win():
+def test_a_pruner_that_fails_ends_no_study(monkeypatch, caplog):
+    optuna = pytest.importorskip("optuna", reason="optuna is not installed")
+    from cptlaw_sweep.integrations import LawPruner
+
+    def fails(self):
+        raise ZeroDivisionError("a fault")
+
+    monkeypatch.setattr(StopRule, "look", fails)
+    study = optuna.create_study(pruner=LawPruner(PLAN, max_loss=1.0))
+
+    def objective(one):
+        one.report(2.0, 10)
+        assert not one.should_prune()
+        return 2.0
+
+    study.optimize(objective, n_trials=3)
+    assert [one.state.name for one in study.trials] == 3 * ["COMPLETE"]
+    assert caplog.text.count("a fault") == 1
+    for options in ({"max_loss": -1.0}, {"margin": math.nan}):
+        with pytest.raises(UsageError):
+            LawPruner(PLAN, **options)
+
+
+def test_the_stopper_of_ray_stops_what_cannot_win(caplog):
     pytest.importorskip("ray.tune", reason="Ray Tune is not installed")
     from ray.tune import Stopper
 
@@ -317,8 +342,11 @@ def test_the_stopper_of_ray_stops_what_cannot_win():
     assert run("good", 1e-2) == STEPS
     assert run("slow", 1e-5) <= 0.7 * STEPS
     assert not stopper.stop_all()
-    with pytest.raises(UsageError, match="reports no 'eval_loss'"):
-        stopper("good", {"loss": 1.0})
+    for _ in range(2):
+        assert not stopper("good", {"loss": 1.0})
+        assert not stopper("good", {"eval_loss": 1.0, "training_step": math.nan})
+    assert caplog.text.count("reports no 'eval_loss'") == caplog.text.count("NaN") == 1
+    assert not stopper("good", {"eval_loss": 1.0, "training_step": 2 * STEPS})  # it trains on beyond its plan
 
 
 def test_ray_tune_ends_a_trial_that_cannot_win(tmp_path, monkeypatch):
