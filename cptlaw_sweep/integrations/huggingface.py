@@ -280,7 +280,8 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
             return
         self._log(logs, state)
         values = "; ".join(f"{label} loss at the end {text}" for label, text in self.advice.lines)
-        if self.advice.stop or "first" not in self._said:  # libraries show warnings alone
+        is_whole = len(self.advice.lines) == len(self.advice.points)
+        if self.advice.stop or (is_whole and "first" not in self._said):  # libraries show warnings alone
             self._said.add("first")
             logger.warning("cptlaw: %s; %s", self.advice.title, values)
         else:
