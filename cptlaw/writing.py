@@ -16,7 +16,7 @@ import re
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +35,7 @@ HEAD = 65536  # bytes that tell the kind of a file
 # What a spreadsheet takes for the start of a formula (OWASP, "CSV injection").
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
+_GENERATOR = b'<meta name="generator" content="cptlaw"'
 _next_look: dict[Path, float] = {}  # when a folder is looked through again for what killed writers left
 _LONGEST_STEM = 64  # bytes of the name that a hidden file bears: names may have 255 in all
 
@@ -73,8 +74,9 @@ def bytes_kind(name: str, *beginnings: bytes) -> Kind:
 
 
 def _is_report(path: Path) -> bool:
+    # By its mark: a page of the user's own may speak of the package.
     head = _head(path).lower()
-    return head.lstrip().startswith((b"<!doctype html", b"<html")) and b"cptlaw" in head
+    return head.lstrip().startswith((b"<!doctype html", b"<html")) and _GENERATOR in head
 
 
 def _is_runs(path: Path) -> bool:
@@ -241,6 +243,38 @@ def write_to_edit(path: str | Path, text: str, kind: Kind = TEXT, force: bool = 
         except OSError as error:
             raise _cannot(place, error) from None
     return write_text(place, text, kind, force=force)
+
+
+def write_all_to_edit(contents: Mapping[str, str], folder: str | Path) -> list[Path]:
+    """Write text files into a folder, all of them or none, see `write_to_edit`; return where they are.
+
+    Parameters
+    ----------
+    contents
+        Name of each file -> its text.
+    folder
+        Made where it does not exist.
+    """
+    place = Path(folder)
+    new_folders = [each for each in (place, *place.parents) if not each.exists()]
+    make_folder(place)
+    try:
+        before = set(os.listdir(place))
+    except OSError as error:
+        raise _cannot(place, error) from None
+    written: list[Path] = []
+    try:
+        for name, text in contents.items():
+            written.append(write_to_edit(place / name, text))
+    except BaseException:
+        with contextlib.suppress(OSError):
+            for path in written:
+                if path.name not in before:
+                    path.unlink()
+            for each in new_folders:
+                each.rmdir()
+        raise
+    return written
 
 
 def make_folder(folder: str | Path) -> Path:

@@ -22,9 +22,14 @@ def render(name: str, **values: Any) -> str:
     return _environment().get_template(f"{name}.j2").render(values)
 
 
+def _one_line(value: Any) -> str:
+    # A name must not end a comment, nor hold what neither YAML nor Python takes in one.
+    return " ".join("".join(each if each.isprintable() else " " for each in str(value)).split())
+
+
 @lru_cache(maxsize=1)
 def _environment() -> jinja2.Environment:
-    with needed_for("the configuration of a trainer", "cptlaw[training]"):
+    with needed_for("the configuration of a trainer", "cptlaw[export]"):
         import jinja2
     import yaml
 
@@ -39,7 +44,7 @@ def _environment() -> jinja2.Environment:
         autoescape=False, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     made.filters |= {"yaml": as_yaml, "python": repr, "shell": lambda value: shlex.quote(str(value))}
-    # A name of the recipe's own must not end a comment.
-    made.filters |= {"line": lambda value: " ".join(str(value).split())}
+    made.filters |= {"line": _one_line}
+    made.filters |= {"json_line": json.dumps}
     made.filters |= {"json": lambda value: json.dumps(value, indent=2)}
     return made

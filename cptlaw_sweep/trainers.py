@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cptlaw.errors import DataError, UsageError, among
-from cptlaw.reading import read_json
+from cptlaw.errors import UsageError, among, shown
 from cptlaw.units import parse_quantity
-from cptlaw.writing import file_name, make_folder, write_to_edit
+from cptlaw.writing import file_name, write_all_to_edit
+from cptlaw_sweep.answer_file import HIGHEST_RATE, LONGEST_NAME, read_answer
 from cptlaw_sweep.templating import render
 
 if TYPE_CHECKING:
@@ -32,10 +32,18 @@ TRAINERS = {
     "trl": "train_trl.py",
     "megatron": "megatron.sh",
     "huggingface": "huggingface.yaml",
+    "ms-swift": "ms_swift.yaml",
+    "unsloth": "train_unsloth.py",
 }
-NO_IDS = ("axolotl", "llamafactory", "torchtitan", "trl")  # they do not read token ids
+NO_IDS = ("axolotl", "llamafactory", "torchtitan", "trl", "ms-swift", "unsloth")  # they do not read token ids
 NO_ADAPTERS = ("torchtitan", "megatron")
 LEAST_STEPS = 200  # below these a schedule has no shape; the batch of an answer's run is made smaller for them
+FEWEST_STEPS = 10  # below these nothing is written
+CONTEXTS = (16, 10_000_000)  # tokens of a row
+MOST_ROWS = 1_000_000  # of an optimiser step
+MOST_GPUS = 1_000_000
+MODEL = "BASE_MODEL"  # where no name is known
+MIND = "mind: "  # how a warning begins among the comments of a file
 LOOKS = 20  # evaluations of both losses in the run of an answer
 
 
@@ -115,7 +123,7 @@ class Corpus:
         """The names of its token ids, without the endings of Megatron's files; text has yet to be tokenised."""
         if self.is_ids:
             return list(dict.fromkeys(path.rsplit(".", 1)[0] for path in self.paths))
-        name = f"{self.name}_text_document"
+        name = f"{file_name(self.name)}_text_document"
         return [name if self.kind is None else str(Path(self.paths[0]).with_name(name))]
 
 
@@ -156,6 +164,16 @@ class Run:
     def entries(self) -> dict[str, float]:
         """Name of each file -> its share of the mix."""
         return {name: share for corpus in self.corpora for name, (_, share) in corpus.entries.items()}
+
+    @property
+    def shares(self) -> list[str]:
+        """The shares of its files, as text."""
+        return [f"{share:.6g}" for share in self.entries.values()]
+
+    @property
+    def validations(self) -> list[str]:
+        """Names of its validation sets."""
+        return [f"{corpus.name}_validation" for corpus in self.corpora]
 
     @property
     def prefixes(self) -> list[tuple[float, str]]:
@@ -232,13 +250,15 @@ def export(
     to: str,
     folder: str | Path = ".",
     *,
+    base: str | None = None,
+    gpus: Any = None,
     lr_peak: Any = None,
     context: Any = 4096,
     batch: Any = None,
     warmup: Any = 0.01,
     end: Any = 0.1,
 ) -> list[Path]:
-    """Write the run of an answer as the configuration of a trainer.
+    """Write the run of an answer as the configuration of a trainer. Where that fails, nothing is left in the folder.
 
     Parameters
     ----------
@@ -248,6 +268,10 @@ def export(
         The trainer: one of `TRAINERS`.
     folder
         Where the files go. One that is there and says anything else stays, and NAME-2 is written.
+    base
+        The base model as the trainer loads it: a name or a folder. That of the answer where it has one.
+    gpus
+        Devices that share the batch, such as 8: each accumulates its part. One device where not given.
     lr_peak
         Peak rate; that of the answer where it has one.
     context
@@ -261,13 +285,25 @@ def export(
     Raises
     ------
     UsageError, DataError
-        If there is no such trainer, or the answer names no run.
+        If there is no such trainer, the answer names no run, or a number is out of its range.
     """
+    how = {"lr_peak": lr_peak, "context": context, "batch": batch, "warmup": warmup, "end": end}
+    return write_all_to_edit(files_of_answer(answer, to, base=base, gpus=gpus, **how), folder)
+
+
+def files_of_answer(answer: Any, to: str, **how: Any) -> dict[str, str]:
+    """Return file -> content for the run of an answer, see `export`."""
     if to not in TRAINERS:
         raise UsageError(f"there is no trainer {to!r}.{among(to, TRAINERS)}")
-    run = run_of_answer(_read(answer), lr_peak=lr_peak, context=context, batch=batch, warmup=warmup, end=end)
-    place = make_folder(folder)
-    return [write_to_edit(place / name, text) for name, text in files(to, [run], TRAINERS[to]).items()]
+    return files(to, [run_of_answer(answer, **how)], TRAINERS[to])
+
+
+def notes_of(contents: Mapping[str, str]) -> list[str]:
+    """Return what is still to be done by hand in the files of an answer, and what to mind."""
+    text = "\n".join(contents.values())
+    left = [what for what, sign in (("your model", MODEL), ("your texts", "TEXT_OF_")) if sign in text]
+    fill = [f"put {' and '.join(left)} where the file has capitals"] if left else []
+    return fill + list(dict.fromkeys(re.findall(rf"{re.escape(MIND)}(.*)", text)))
 
 
 def configurations(sweep: Sweep) -> dict[str, str]:
@@ -315,46 +351,89 @@ def _file_name(name: str, ending: str, taken: Mapping[str, str]) -> str:
     return f"{plain}.py"
 
 
-def _read(answer: str | Path | Mapping[str, Any]) -> dict[str, Any]:
-    if not isinstance(answer, str | Path):
-        return dict(answer.to_dict() if hasattr(answer, "to_dict") else answer)
-    path = Path(answer)
-    document = read_json(path)
-    if not isinstance(document, dict) or not {"feasible", "tokens"} <= document.keys():
-        raise DataError(f"{path.name}: this is no answer. Expected what `cptlaw answer .. --json` prints.")
-    return document
-
-
-def run_of_answer(answer: Mapping[str, Any], *, lr_peak: Any, context: Any, batch: Any, warmup: Any, end: Any) -> Run:
-    """Return the run of an answer: a cosine over all its tokens, both losses evaluated from step 0 on."""
-    tokens, replay, mix = answer.get("tokens"), answer.get("replay"), dict(answer.get("mix") or {})
-    if answer.get("feasible") is False or tokens is None or (replay is None and not mix):
-        raise DataError("the answer names no run to train: nothing keeps its limits. Ask again with looser ones.")
-    if lr_peak is None and answer.get("lr_peak") is None:
+def run_of_answer(
+    answer: Any,
+    *,
+    base: str | None = None,
+    gpus: Any = None,
+    lr_peak: Any = None,
+    context: Any = 4096,
+    batch: Any = None,
+    warmup: Any = 0.01,
+    end: Any = 0.1,
+) -> Run:
+    """Return the run of an answer: a cosine over all its tokens, both losses evaluated from step 0 on; see `export`."""
+    found = read_answer(answer)
+    if lr_peak is None and found.lr_peak is None:
         raise UsageError("the answer says no peak rate: its runs were all of one. Give it with lr_peak= (--lr-peak).")
-    row = round(parse_quantity(context, "context"))
-    most = batch or 2 ** round(math.log2((answer.get("batch_tokens") or 256 * row) / row))  # near what was advised
-    rows = max(1, min(round(parse_quantity(most, "batch")), int(tokens / (row * LEAST_STEPS))))
-    steps = max(1, math.ceil(tokens / (row * rows)))
-    heated = round(parse_quantity(warmup, "warmup") * steps)
-    shares = mix or {"source": float(replay or 0.0), "target": 1.0 - float(replay or 0.0)}
+    peak = within(lr_peak if lr_peak is not None else found.lr_peak, "lr_peak", math.ulp(0.0), HIGHEST_RATE)
+    row = whole(context, "context", *CONTEXTS)
+    devices = 1 if gpus is None else whole(str(gpus).lower().partition("x")[0], "gpus", 1, MOST_GPUS)
+    heat, floor = within(warmup, "warmup", 0.0, 1.0), within(end, "end", 0.0, 1.0)
+    advised = 2 ** round(math.log2(min(max((found.batch_tokens or 256 * row) / row, 1.0), MOST_ROWS)))
+    most = advised if batch is None else whole(batch, "batch", 1, MOST_ROWS)
+    # Each device does the same number of rows.
+    rows = max(1, min(most, int(found.tokens / (row * LEAST_STEPS))) // devices) * devices
+    steps = math.ceil(found.tokens / (row * rows))
+    heated = round(heat * steps)
+    if steps < FEWEST_STEPS or heated >= steps:
+        raise UsageError(
+            f"{found.tokens:.4g} tokens are {steps} steps of {rows} rows of {row} tokens, {heated} of them warm-up. "
+            f"Expected {FEWEST_STEPS} steps or more, and a warm-up that ends before them. Take a smaller context or "
+            "warmup, or fewer gpus."
+        )
+    few = [f"{MIND}{steps} steps: below {LEAST_STEPS} a schedule has hardly a shape; a smaller context gives more"]
+    name = found.base if base is None else base
     return Run(
         name="out",
-        model="BASE_MODEL",
-        corpora=[_to_fill_in(name, round(share, 6)) for name, share in shares.items() if share > 0],
+        model=MODEL if name is None else _printable(name, "base"),
+        corpora=[_to_fill_in(name, share) for name, share in found.mix.items()],
         steps=steps,
         schedule="cosine",
-        peak=float(f"{parse_quantity(answer['lr_peak'] if lr_peak is None else lr_peak, 'lr_peak'):.4g}"),
+        peak=float(f"{peak:.4g}"),
         warmup=heated,
         decay=steps - heated,
-        end=parse_quantity(end, "end"),
+        end=floor,
         context=row,
         batch=rows,
         micro=1,
-        accumulation=rows,
+        accumulation=rows // devices,
+        processes=devices,
         every=max(1, steps // LOOKS),
-        left_out=[f"written by cptlaw export. {answer.get('question') or ''}".strip()],
+        left_out=[
+            f"written by cptlaw export, {_for_devices(devices, rows)}. {found.question}".strip(),
+            *(few if steps < LEAST_STEPS else []),
+        ],
     )
+
+
+def _for_devices(devices: int, rows: int) -> str:
+    some = "for one device" if devices == 1 else f"for {devices} devices"
+    return f"{some}: {rows} rows a step, {rows // devices} on each"
+
+
+def within(value: Any, name: str, low: float, high: float) -> float:
+    """Read a number in a range, such as ``"10%"``."""
+    number = parse_quantity(value, name)
+    if not low <= number <= high:
+        raise UsageError(
+            f"{name}: {shown(value)}. Expected {'above 0' if 0 < low < 1e-300 else f'{low:g}'} to {high:g}."
+        )
+    return number
+
+
+def whole(value: Any, name: str, low: int, high: int) -> int:
+    """Read a whole number in a range, such as ``"4K"``."""
+    number = within(value, name, low, high)
+    if number != int(number):
+        raise UsageError(f"{name}: {shown(value)}. Expected a whole number.")
+    return int(number)
+
+
+def _printable(text: Any, name: str) -> str:
+    if not isinstance(text, str) or not text.isprintable() or not text.strip() or len(text) > LONGEST_NAME:
+        raise UsageError(f"{name}: {shown(text)}. Expected the name or the folder of a model.")
+    return text
 
 
 def _to_fill_in(name: str, share: float) -> Corpus:

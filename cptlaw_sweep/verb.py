@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
@@ -12,6 +13,8 @@ from cptlaw.commands import command_line
 from cptlaw.errors import UsageError
 from cptlaw.units import parse_pairs
 from cptlaw_sweep.trainers import TRAINERS
+
+ALL_FAILED = 1  # exit code of a sweep of which no job finished
 
 
 @click.command()
@@ -51,7 +54,8 @@ def sweep(
 ) -> None:
     """Train the runs of a recipe: pre-training ladders, then continual pre-training with replay.
 
-    Stopped at any moment, the same command goes on where it was. A run that fails does not stop the others.
+    Stopped at any moment, the same command goes on where it was. A run that fails does not stop the others;
+    where all failed the exit code is 1.
 
     \b
     Example:
@@ -83,6 +87,8 @@ def sweep(
         mend = f"mend the cause, then {command_line([*again, '-o', done.store, '--retry-failed'])}"
         check = ["cptlaw", "check", f"{done.store}/runs.csv", "--on", "target"]
         show(done, [] if done.failed else check, then=mend if done.failed else "")
+        if done.failed and not done.finished:
+            sys.exit(ALL_FAILED)
 
 
 @click.command()
@@ -110,6 +116,8 @@ def merge(base: str, adapted: str, weight: float, output: str) -> None:
 @click.argument("answer", metavar="ANSWER.json", type=click.Path())
 @click.option("--to", required=True, type=click.Choice(list(TRAINERS)), help="The trainer.")
 @click.option("-o", "--output", metavar="FOLDER", default=".", type=click.Path(), help="Where the file goes.")
+@click.option("--gpus", metavar="N", help="Devices that share the batch. [default: one]")
+@click.option("--base", metavar="MODEL", help="The base model, as the trainer loads it. [default: the answer's]")
 @click.option("--lr-peak", metavar="X", help="Peak rate. [default: the answer's]")
 @click.option("--context", metavar="N", default="4096", show_default=True, help="Tokens of a row.")
 @click.option("--batch", metavar="N", help="Most rows of a step. [default: near what the answer advises, else 256]")
@@ -121,19 +129,21 @@ def merge(base: str, adapted: str, weight: float, output: str) -> None:
 def export(answer: str, to: str, output: str, **how: Any) -> None:
     """Write the run of an answer as the configuration of a trainer.
 
-    What an answer cannot know stands in capitals there: the base model, and where the texts lie.
+    What an answer cannot know stands in capitals there: where the texts lie, and the base model where it has no name.
 
     \b
     Example:
       cptlaw answer runs.csv --n-params 8B --ptpp 300 --tokens 20B --max-forgetting 2% --json > answer.json
-      cptlaw export answer.json --to trl -o run
+      cptlaw export answer.json --to trl --gpus 8 -o run
     """
-    from cptlaw_sweep.trainers import export as write
+    from cptlaw.writing import write_all_to_edit
+    from cptlaw_sweep.trainers import files_of_answer, notes_of
 
-    written = [str(path) for path in write(answer, to, output, **how)]
+    contents = files_of_answer(answer, to, **how)
+    written, notes = [str(path) for path in write_all_to_edit(contents, output)], notes_of(contents)
     if wants_json():
-        show_json({"written": written})
+        show_json({"written": written, "notes": notes})
         return
-    show_notes(["put your model and texts where the file has capitals"])
+    show_notes([*notes, *(["this is for one device: --gpus N shares the batch"] if how["gpus"] is None else [])])
     for path in written:
         click.echo(path)

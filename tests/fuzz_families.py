@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import hashlib
 import io
@@ -24,6 +25,7 @@ from cptlaw.schedules import read_schedules
 from cptlaw.units import format_quantity, parse_probability, parse_quantity
 from cptlaw_app.question import read_upload
 from cptlaw_app.tables import received
+from cptlaw_sweep.trainers import TRAINERS, export
 
 EXIT_CODES = {0, 2, 3, 4, 130}
 LAWS = [
@@ -225,6 +227,33 @@ def seals(world: World) -> None:
     str(cl.score(world.write("seal.json", text), cl.read_runs(world.frame())))
 
 
+def exports(world: World) -> None:
+    """An answer to export, tampered with, and any numbers beside it; nothing is left where it is refused."""
+    draw = world.draw
+    answer: dict[str, Any] = {"question": "How?", "feasible": True, "tokens": 20e9, "replay": 0.2, "lr_peak": 2e-5}
+    answer |= draw.choice([{}, {"mix": {"a": 0.5, world.text(): 0.3, "b/c": 0.2}}, {"base": world.text()}])
+    _tamper(world, answer)
+    near = {
+        "gpus": [1, 7, 8, 0.5], "context": [512, 4096, 0, 0.4, "1e12"], "batch": [1, 256, -1], "warmup": [0, "1%", 1],
+        "end": [0, 0.1, 1, -1], "lr_peak": [1e-4, 0], "base": ["org/model", ""],
+    }  # fmt: skip
+    how = {name: draw.choice([*some, world.quantity()]) for name, some in near.items() if draw.random() < 0.2}
+    to = draw.choice([*TRAINERS, world.text()])
+    text = json.dumps(answer, default=str).encode("utf-8", "surrogatepass")
+    given = answer if draw.random() < 0.3 else world.write("answer.json", text)
+    try:
+        written = export(given, to, world.folder / "out", **how)
+    except CptlawError:
+        assert not (world.folder / "out").exists(), "files of a refused answer"
+        raise
+    for path in written:
+        content = path.read_text()
+        if path.suffix == ".yaml":
+            assert "trust_remote_code" not in parse_yaml(content, path.name)
+        elif path.suffix == ".py":
+            ast.parse(content)
+
+
 def _tamper(world: World, document: dict[str, Any]) -> None:
     for _ in range(world.draw.randrange(3)):
         part: Any = document
@@ -410,7 +439,7 @@ Family = Callable[[World], None]
 FAMILIES: dict[str, Family] = {
     family.__name__: family
     for family in (
-        csv, json_lines, parquet, dataframe, filters, points, quantities, yaml, recipes, fits, seals, imports,
+        csv, json_lines, parquet, dataframe, filters, points, quantities, yaml, recipes, fits, seals, exports, imports,
         logs_of_steps, score_files, databases, plans, uploads, command_lines,
     )
 }  # fmt: skip

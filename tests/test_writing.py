@@ -179,6 +179,36 @@ def test_the_work_of_a_write_does_not_grow_with_the_folder(tmp_path, monkeypatch
     assert len(list(tmp_path.iterdir())) == 50
 
 
+def test_a_page_that_speaks_of_cptlaw_is_not_ours(tmp_path):
+    page = tmp_path / "notes.html"
+    page.write_text("<!DOCTYPE html><html><head><title>What I did with cptlaw</title></head></html>")
+    with pytest.raises(DataError, match=r"is not a report of cptlaw"):
+        writing.write_text(page, "<!DOCTYPE html>", writing.REPORT)
+    assert "What I did" in page.read_text()
+    ours = tmp_path / "report.html"
+    answer = cl.answer(n_params="8B", ptpp=300, target_tokens="20B", shift="language")
+    for _ in range(2):
+        assert answer.report(ours) == ours
+
+
+def test_a_disk_that_fills_up_leaves_no_part_of_several_files(tmp_path, monkeypatch):
+    replace, count = writing.os.replace, iter(range(10))
+
+    def full(source, target):
+        if next(count) == 2:
+            raise OSError(28, "No space left on device")
+        replace(source, target)
+
+    monkeypatch.setattr(writing.os, "replace", full)
+    (tmp_path / "pilot-1.json").write_text("mine")
+    for folder in (tmp_path / "new" / "pilots", tmp_path):
+        count = iter(range(10))
+        with pytest.raises(DataError, match="Make room"):
+            writing.write_all_to_edit({"pilots.yaml": "a", "pilot-1.json": "b", "pilot-2.json": "c"}, folder)
+    assert [path.name for path in tmp_path.iterdir()] == ["pilot-1.json"]
+    assert (tmp_path / "pilot-1.json").read_text() == "mine"
+
+
 class TestFormulaCells:
     def test_text_is_neutralised_and_numbers_are_not(self):
         frame = pd.DataFrame({"=run": ["=1+1", "+x", "-5", "@a", "plain"], "loss": [-1.0, 1, 2, 3, 4]})

@@ -11,7 +11,7 @@ import yaml
 
 from cptlaw.errors import DataError
 from cptlaw.units import format_quantity
-from cptlaw.writing import make_folder, write_to_edit
+from cptlaw.writing import write_all_to_edit
 
 RECIPE = "pilots.yaml"
 MODEL = "PATH_OR_NAME_OF_YOUR_BASE_MODEL"
@@ -35,16 +35,15 @@ def write_pilots(cells: Sequence[Mapping[str, Any]], folder: str | Path) -> list
     """
     if not cells:
         raise DataError(f"{folder}: there are no runs to write as pilots.")
-    place = make_folder(folder)
-    written = [write_to_edit(place / RECIPE, recipe(cells))]
+    contents = {RECIPE: recipe(cells)}
     for number, cell in enumerate(cells, 1):
         manifest = {
             "format": "cptlaw-pilot",
             "run": f"pilot-{number}",
             **{key: cell[key] for key in sorted(cell) if key != "gain"},
         }
-        written.append(write_to_edit(place / f"pilot-{number}.json", json.dumps(manifest, indent=1) + "\n"))
-    return written
+        contents[f"pilot-{number}.json"] = json.dumps(manifest, indent=1) + "\n"
+    return write_all_to_edit(contents, folder)
 
 
 def recipe(cells: Sequence[Mapping[str, Any]]) -> str:

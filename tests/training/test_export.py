@@ -2,6 +2,10 @@
 
 import ast
 import json
+import math
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import transformers
@@ -53,6 +57,13 @@ def test_yaml_files_say_mix_rate_and_evaluations(tmp_path):
     huggingface = yaml.safe_load(written("huggingface", tmp_path))
     assert (huggingface["max_steps"], huggingface["eval_on_start"]) == (STEPS, True)
     assert f"--train-iters {STEPS} --lr 2.0e-05" in written("megatron", tmp_path)
+    swift = yaml.safe_load(written("ms-swift", tmp_path))
+    assert (swift["max_steps"], swift["interleave_prob"], swift["tuner_type"]) == (STEPS, [0.2, 0.8], "full")
+    assert json.loads(swift["columns"]) == {"text": "response"}
+    assert json.loads(swift["lr_scheduler_kwargs"]) == {"min_lr_rate": 0.1}
+    assert len(swift["dataset"]) == len(swift["val_dataset"]) == 2
+    unsloth = ast.parse(written("unsloth", tmp_path))
+    assert [one.names[0].name for one in unsloth.body if isinstance(one, ast.Import)] == ["unsloth", "datasets"]
 
 
 # TRL switches it on by its old name; nothing that is handed to it names it.
@@ -99,3 +110,124 @@ def test_what_somebody_filled_in_stays(tmp_path, call):
     assert path.read_text() == mine
     for trainer in TRAINERS:
         assert export(ANSWER, trainer, tmp_path / "all") == export(ANSWER, trainer, tmp_path / "all")
+
+
+def test_the_devices_share_the_batch(tmp_path, call):
+    for to, name in (("axolotl", "axolotl.yaml"), ("llamafactory", "llamafactory.yaml"), ("ms-swift", "ms_swift.yaml")):
+        export(ANSWER, to, tmp_path / "eight", gpus=8)
+        config = yaml.safe_load((tmp_path / "eight" / name).read_text())
+        assert config["gradient_accumulation_steps"] == 32
+        assert config["max_steps"] == STEPS
+    assert "--nproc-per-node 8 " in export(ANSWER, "megatron", tmp_path, gpus="8xH100")[0].read_text()
+    uneven = run_of_answer(ANSWER, gpus=7)
+    assert uneven.batch == 7 * uneven.accumulation
+    (tmp_path / "answer.json").write_text(json.dumps(ANSWER))
+    alone = call("export", str(tmp_path / "answer.json"), "--to", "trl", "-o", str(tmp_path / "a"))
+    shared = call("export", str(tmp_path / "answer.json"), "--to", "trl", "-o", str(tmp_path / "b"), "--gpus", "8")
+    assert "one device" in alone[2]
+    assert "one device" not in shared[2]
+
+
+def test_the_base_model_is_filled_in(tmp_path, call):
+    (tmp_path / "answer.json").write_text(json.dumps({**ANSWER, "base": "org/model-8b"}))
+    where = ("export", str(tmp_path / "answer.json"), "--to", "axolotl", "-o", str(tmp_path), "--json")
+    assert call(*where)[0] == 0
+    assert yaml.safe_load((tmp_path / "axolotl.yaml").read_text())["base_model"] == "org/model-8b"
+    code, out, _ = call(*where, "--base", "models/mine")
+    (path,) = json.loads(out)["written"]
+    assert (code, yaml.safe_load(Path(path).read_text())["base_model"]) == (0, "models/mine")
+    assert json.loads(out)["notes"] == ["put your texts where the file has capitals"]
+
+
+NONSENSE = [
+    {"context": 0}, {"context": 0.4}, {"context": "1e12"}, {"context": 100.5}, {"lr_peak": 0}, {"lr_peak": -1e-4},
+    {"lr_peak": "nan"}, {"lr_peak": 1e6}, {"warmup": 1}, {"warmup": -0.1}, {"end": -0.1}, {"end": 2}, {"batch": 0},
+    {"batch": 2.5}, {"gpus": 0}, {"gpus": 1.5}, {"gpus": "x"}, {"gpus": 10**9}, {"base": "a\nb: c"}, {"base": ""},
+    {"gpus": 999_999},
+]  # fmt: skip
+SPOILT = [
+    {"tokens": math.nan}, {"tokens": -1.0}, {"tokens": "20B"}, {"tokens": True}, {"tokens": 1000.0},
+    {"tokens": math.inf},
+    {"replay": 1.5}, {"replay": [0.2]}, {"mix": [0.2, 0.8]}, {"mix": {"a": 0.5}}, {"mix": {"a": 0.5, "b": math.nan}},
+    {"mix": {"a": 0.5, "": 0.5}}, {"mix": {"a": 0.5, "b\x07": 0.5}}, {"mix": {"a": "0.5", "b": 0.5}},
+    {"feasible": "yes"}, {"lr_peak": 0.0}, {"lr_peak": "2e-5"}, {"batch_tokens": -1}, {"question": 7}, {"base": ["a"]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("how", NONSENSE, ids=str)
+def test_nonsense_is_refused_before_anything_is_written(tmp_path, how):
+    for to in TRAINERS:
+        with pytest.raises((UsageError, DataError)):
+            export(ANSWER, to, tmp_path / "out", **how)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("entries", SPOILT, ids=str)
+def test_a_spoilt_answer_is_refused(tmp_path, entries):
+    with pytest.raises(DataError if entries != {"tokens": 1000.0} else UsageError):
+        export({**ANSWER, **entries}, "llamafactory", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_names_of_corpora_are_data(tmp_path):
+    """Quotes, separators and other scripts in a file of somebody else's end neither a list nor a line."""
+    mix = {'a" , trust_remote_code: true': 0.25, "web/en": 0.25, "\u65e5\u672c": 0.25, "$(x)": 0.25}
+    question = "How?\ntrust_remote_code: true\x00\u2028trust_remote_code: true"
+    for to in TRAINERS:
+        path, *_ = export({**ANSWER, "replay": None, "mix": mix, "question": question}, to, tmp_path / to)
+        text = path.read_text()
+        if path.suffix == ".py":
+            ast.parse(text)
+        elif path.suffix == ".yaml":
+            config = yaml.safe_load(text)
+            assert "trust_remote_code" not in config
+    factory = yaml.safe_load((tmp_path / "llamafactory" / "llamafactory.yaml").read_text())
+    listed = json.loads((tmp_path / "llamafactory" / "dataset_info.json").read_text())
+    assert len(factory["dataset"].split(",")) == len(factory["interleave_probs"].split(",")) == 4
+    assert {*factory["dataset"].split(","), *factory["eval_dataset"].split(",")} == set(listed)
+
+
+def test_few_steps_are_warned_of(tmp_path, call):
+    (tmp_path / "answer.json").write_text(json.dumps({**ANSWER, "tokens": 4e5}))
+    code, _, err = call("export", str(tmp_path / "answer.json"), "--to", "trl", "-o", str(tmp_path))
+    assert code == 0
+    assert "98 steps" in err
+    assert "98 steps" in (tmp_path / "train_trl.py").read_text()
+
+
+def test_nothing_is_left_after_a_failure(tmp_path, monkeypatch):
+    from cptlaw import writing
+
+    write = writing.write_to_edit
+
+    def second_fails(path, text):
+        if path.name == "dataset_info.json":
+            raise DataError("the disk is full")
+        return write(path, text)
+
+    monkeypatch.setattr(writing, "write_to_edit", second_fails)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "llamafactory.yaml").write_text("mine: true")
+    for folder in ("new/deep", "mine"):
+        with pytest.raises(DataError, match="full"):
+            export(ANSWER, "llamafactory", tmp_path / folder)
+    assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()] == [
+        "mine/llamafactory.yaml"
+    ]
+    assert not (tmp_path / "new").exists()
+
+
+def test_it_needs_neither_torch_nor_what_recipes_need(tmp_path):
+    (tmp_path / "answer.json").write_text(json.dumps(ANSWER))
+    lines = (
+        "import sys\n"
+        "class Absent:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name.partition('.')[0] in {'torch', 'transformers', 'datasets', 'pydantic', 'peft', 'fsspec'}:\n"
+        "            raise ModuleNotFoundError(name=name)\n"
+        "sys.meta_path.insert(0, Absent())\n"
+        "from cptlaw.cli import main\n"
+        "main(['export', 'answer.json', '--to', 'unsloth', '-o', 'out'])\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", lines], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout.strip()) == (0, "out/train_unsloth.py"), ended.stderr

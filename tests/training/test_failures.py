@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 
+import pandas as pd
 import pytest
 from safetensors import SafetensorError
 from small_sweep import RECIPE, Silent, prepared, train_here
@@ -130,3 +131,13 @@ def test_a_dead_worker_takes_one_run_with_it_and_is_replaced(recipe, tmp_path):
     mended = train_here(sweep, store, retry_failed=True)
     assert len(mended.done) == len(sweep.jobs)
     assert not multiprocessing.active_children()
+
+
+@pytest.mark.parametrize(("finished", "failed", "code"), [(0, 3, 1), (1, 2, 0), (3, 0, 0)])
+def test_a_sweep_of_which_no_job_finished_ends_with_1(call, monkeypatch, tmp_path, finished, failed, code):
+    from cptlaw_sweep import sweep
+
+    failures = {f"run-{number}": "the disk is full" for number in range(failed)}
+    done = sweep.SweepResult(pd.DataFrame(), str(tmp_path), finished, finished + failed, failures)
+    monkeypatch.setattr(sweep, "sweep", lambda *given, **how: done)
+    assert call("sweep", "sweep.yaml")[0] == code
