@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -155,8 +156,11 @@ def register(
     # With --force a forecast could be replaced after its run; a new name costs nothing.
     if path.exists():
         raise DataError(f"{path}: exists, and a sealed forecast is never written over. Give -o another name.")
-    if timestamp is not None and Path(timestamp).exists():
-        raise DataError(f"{timestamp}: exists, and is not written over. Give --timestamp another name.")
+    if timestamp is not None:
+        if os.path.realpath(timestamp) == os.path.realpath(path):
+            raise DataError(f"{timestamp}: the seal goes there (-o). Give --timestamp another name.")
+        if check_output(timestamp, SEALED).exists():
+            raise DataError(f"{timestamp}: exists, and is not written over. Give --timestamp another name.")
     write_text(path, json.dumps(seal.to_dict(), indent=1, allow_nan=False) + "\n", SEALED)
     if timestamp is not None:
         whole = hashlib.sha256(path.read_bytes()).hexdigest()

@@ -326,6 +326,13 @@ def test_a_seal_names_the_commit_of_its_table_and_a_file_to_stamp(document, tmp_
     assert "not when it was written" in seal.summary()
     whole = hashlib.sha256((tmp_path / "s.json").read_bytes()).hexdigest()
     assert (tmp_path / "s.sha256").read_text() == f"{whole}  s.json\n"
+    (tmp_path / "sub").mkdir()
+    for same in ("t.json", "sub/../t.json"):
+        with pytest.raises(CptlawError, match="Give --timestamp another name"):
+            cl.register(document, tmp_path / "t.json", timestamp=tmp_path / same)
+    with pytest.raises(CptlawError, match="does not exist"):
+        cl.register(document, tmp_path / "t.json", timestamp=tmp_path / "no" / "t.sha256")
+    assert not (tmp_path / "t.json").exists()  # nothing is sealed where its hash could not be written
     table.write_text("run,eval,loss\na,target,2.1\n")
     with pytest.raises(CptlawError, match="Commit it first"):
         cl.register(document, git=table)
