@@ -16,6 +16,7 @@ Every file appears whole or not at all, and no two jobs write the same one, so t
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import shutil
@@ -27,6 +28,7 @@ from typing import Any
 from cptlaw.errors import DataError, UsageError
 from cptlaw.writing import make_folder
 
+CONTENT, SUMS = "content", "sha256.json"  # a local copy, and what it held when it was made
 ABANDONED_SECONDS = 3600.0  # a younger folder may be that of a worker that is still writing
 # What a sweep writes under names that a folder of the user's may have too.
 TABLES = ("runs.csv", "jobs.csv", "jobs.jsonl", "schedules.json", "manifest.json")
@@ -192,15 +194,31 @@ class Store:
         """Return a local folder with the content of a folder of the store: itself, or a copy under `cache`."""
         if self.is_local:
             return Path(self.path(name))
-        local = cache / name.replace("/", "-")
+        # Under the place's own name too: other stores have folders of the same names.
+        place = hashlib.sha256(self.url.encode()).hexdigest()[:16]
+        local = cache / place / name.replace("/", "-")
+        if local.exists() and not self._is_copy(local, name):
+            shutil.rmtree(local)
         if not local.exists():
             half = Path(f"{local}.{uuid.uuid4().hex[:8]}.part")
-            half.mkdir(parents=True)
-            self._fs.get(self.path(name) + "/", f"{half}/", recursive=True)
+            (half / CONTENT).mkdir(parents=True)
+            self._fs.get(self.path(name) + "/", f"{half / CONTENT}/", recursive=True)
+            (half / SUMS).write_text(json.dumps(_sums(half / CONTENT)))
             with contextlib.suppress(OSError):  # another process was faster
                 half.rename(local)
             shutil.rmtree(half, ignore_errors=True)
-        return local
+        return local / CONTENT
+
+    def _is_copy(self, local: Path, name: str) -> bool:
+        """Whether a local copy holds what was copied, and the store has files of these names and sizes."""
+        try:
+            kept = json.loads((local / SUMS).read_text())
+        except (OSError, ValueError):
+            return False
+        root = self.path(name).rstrip("/") + "/"
+        there = {path.removeprefix(root): entry["size"] for path, entry in self._fs.find(root, detail=True).items()}
+        sizes = {path: (local / CONTENT / path).stat().st_size for path in kept if (local / CONTENT / path).is_file()}
+        return bool(there == sizes) and kept == _sums(local / CONTENT)
 
     def scratch(self) -> Path:
         """Return a new empty local folder, on the disk of the store where that is local."""
@@ -288,3 +306,13 @@ class Store:
 def _to_disk(path: Path) -> None:
     with path.open("rb") as file:
         os.fsync(file.fileno())
+
+
+def _sums(folder: Path) -> dict[str, str]:
+    """Return file -> SHA-256 of its content."""
+    result = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            with path.open("rb") as file:
+                result[path.relative_to(folder).as_posix()] = hashlib.file_digest(file, "sha256").hexdigest()
+    return result

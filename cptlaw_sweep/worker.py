@@ -6,7 +6,6 @@ import errno
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import traceback
@@ -14,7 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cptlaw.errors import UsageError
+from cptlaw.errors import DataError, UsageError
+from cptlaw.writing import make_folder
 from cptlaw_sweep.jobs import Job
 from cptlaw_sweep.store import Store
 
@@ -90,9 +90,23 @@ def quiet() -> None:
 
 
 def cache_folder() -> Path:
-    """Return the local folder for texts and models of a store that is elsewhere."""
-    folder = Path(os.environ.get("CPTLAW_CACHE", os.path.join(tempfile.gettempdir(), "cptlaw-cache")))
-    folder.mkdir(parents=True, exist_ok=True)
+    """Return the user's own local folder for texts and models of a store that is elsewhere.
+
+    That is ``CPTLAW_CACHE``, or ``cptlaw`` in the user's cache folder, where nobody else may read or write.
+
+    Raises
+    ------
+    DataError
+        If the latter belongs to another user.
+    """
+    if os.environ.get("CPTLAW_CACHE"):
+        return make_folder(os.environ["CPTLAW_CACHE"])
+    general = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    folder = make_folder(os.path.join(general, "cptlaw"))
+    if hasattr(os, "getuid"):  # Windows keeps users apart by itself
+        if folder.stat().st_uid != os.getuid():
+            raise DataError(f"{folder} belongs to another user. Give CPTLAW_CACHE a folder of your own.")
+        folder.chmod(0o700)
     return folder
 
 
