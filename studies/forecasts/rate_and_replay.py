@@ -1,11 +1,11 @@
-"""How replay and the rate of CPT trade off in what the source forgets and in what the target gains, as trained.
+"""How replay and the rate of CPT trade off in what the source forgets and what the target gains, as trained.
 
-    python -m studies rate_and_replay             # the tables; two minutes of CPU
-    python -m studies rate_and_replay --write     # and into studies/bench.md
+    python -m studies rate_and_replay             # prints the tables; seconds
+    python -m studies rate_and_replay --write     # keeps them for studies/bench.md; a test compares
 
-Runs: studies/measured/rate_and_replay.csv (recipes `rate_and_replay`, `rate_and_replay_371k`), four replays at three
-peak rates over a decade, constant, two shifts. Forgetting is the rise of the source loss over the base model's, the gain
-the fall of the target loss. Ranges are 90 % of a bootstrap over runs: the losses of one run are not independent.
+Runs: studies/measured/rate_and_replay.csv, four replays at three peak rates over a decade, constant, two shifts.
+Forgetting is the rise of the source loss over the base model's, the gain the fall of the target loss. Ranges are 90 %
+of a bootstrap over runs, for the losses of one run are not independent.
 """
 
 from __future__ import annotations
@@ -18,21 +18,17 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import cptlaw as cl
-from cptlaw.fitting.learned import leaving_out
-from studies.harness import HOME, MEASURED, progress, show, write_result
+from studies.harness import MEASURED, show, write_result
 
 Array = NDArray[np.float64]
 
 TABLE = MEASURED / "rate_and_replay.csv"
-SEALED = HOME / "sealed"
-LARGEST = 3e5  # parameters; above stand the runs that were forecast first
 FIRST = 2.0  # tokens per parameter from which on no run is in its warm-up
-LAST = 16.0
-LEAST = 0.02  # nats: a smaller rise is noise in logs
+ALIKE = 8.0  # tokens per parameter that all runs reach
+LEAST = 0.02  # nats: the logarithm of a smaller change is noise
 DRAWS = 500
-LAW = "shared-tokens:rate=progress,mix=rehearsal"
-LAWS = {LAW: "rate on the pace", "shared-tokens:rate=amplitude,mix=rehearsal": "rate on the height", "auto": "auto"}
-OUTCOMES = {"rise": "forgetting", "gain": "gain"}
+KAPPAS = np.linspace(-0.5, 4.0, 181)  # weights of the log rate beside the log replay
+SHIFTS = {"french": "English to French", "python": "English to Python"}
 
 
 def runs() -> pd.DataFrame:
@@ -41,18 +37,22 @@ def runs() -> pd.DataFrame:
 
 
 def outcomes(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a row per run and tokens: both losses, the rise of the one over the base model and the gain of the other."""
+    """Return a row per run and length: both losses, what the source loss rose by and the target loss fell by, nats.
+
+    ``rate`` is the peak rate over the middle one of its size, ``per`` the tokens per parameter.
+    """
     base = frame[frame["tokens"] == 0]
-    of_source = base[base["eval"] == "source"].groupby("base")["loss"].first()
-    of_target = base[base["eval"] == "target"].groupby(["base", "domain"])["loss"].first()
+    of_source = base[base["eval"] == "source"].groupby("base", observed=True)["loss"].first()
+    of_target = base[base["eval"] == "target"].groupby(["base", "domain"], observed=True)["loss"].first()
     keys = ["run", "base", "domain", "n_params", "ptpp", "replay", "lr_peak", "tokens"]
     wide = frame[frame["tokens"] > 0].pivot_table(index=keys, columns="eval", values="loss", observed=True).reset_index()
     pairs = pd.MultiIndex.from_frame(wide[["base", "domain"]])
+    middle = wide.groupby("n_params")["lr_peak"].transform(lambda each: np.median(each.unique()))
     return wide.assign(
-        rise=wide["source"] - wide["base"].map(of_source).to_numpy(dtype=float),
+        rise=wide["source"] - of_source.reindex(wide["base"]).to_numpy(dtype=float),
         gain=of_target.reindex(pairs).to_numpy(dtype=float) - wide["target"],
         per=wide["tokens"] / wide["n_params"],
-        middle=wide.groupby(["n_params", "domain"])["lr_peak"].transform(lambda each: np.median(each.unique())),
+        rate=wide["lr_peak"] / middle,
     )
 
 
@@ -61,20 +61,169 @@ def size_of(n_params: float) -> str:
     return f"{n_params / 1e3:.0f}K"
 
 
-def cells(found: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
-    """Yield the runs of each size and shift, and then each shift over all sizes."""
-    for (size, shift), part in found.groupby(["n_params", "domain"], observed=True):
-        yield size_of(float(size)), str(shift), part
-    for shift, part in found.groupby("domain", observed=True):
-        yield "all", str(shift), part
+def parts(found: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """Yield the runs of each shift and size."""
+    for (shift, size), part in found.groupby(["domain", "n_params"], observed=True):
+        yield str(shift), size_of(float(size)), part
 
 
-def over_runs(rows: pd.DataFrame, estimate: Callable[[pd.DataFrame], Array], seed: int = 0) -> tuple[Array, Array, Array]:
-    """Return an estimate with the ends of 90 % of its bootstrap over runs."""
-    rng = np.random.default_rng(seed)
-    parts = [part for _, part in rows.groupby("run", observed=True)]
-    drawn = [
-        estimate(pd.concat([parts[i] for i in rng.integers(len(parts), size=len(parts))])) for _ in range(DRAWS)
-    ]
+def over_runs(rows: pd.DataFrame, estimate: Callable[[pd.DataFrame], Array]) -> tuple[Array, Array, Array]:
+    """Return an estimate and the ends of 90 % of its bootstrap over runs."""
+    rng = np.random.default_rng(0)
+    each = [part for _, part in rows.groupby("run", observed=True)]
+    drawn = [estimate(pd.concat([each[i] for i in rng.integers(len(each), size=len(each))])) for _ in range(DRAWS)]
     low, high = np.nanquantile(np.array(drawn), [0.05, 0.95], axis=0)
     return estimate(rows), low, high
+
+
+def ranged(value: float, low: float, high: float, digits: int = 2) -> str:
+    """Print a number with its range."""
+    return f"{value:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+
+
+# -- what was measured -------------------------------------------------------------------------------------------------
+
+
+def measured(found: pd.DataFrame) -> pd.DataFrame:
+    """Return rise and gain at one length, a line per shift, size and replay, a column per rate."""
+    here = found[np.isclose(found["per"], ALIKE, rtol=0.05)]
+    lines = []
+    for (shift, size, replay), part in here.groupby(["domain", "n_params", "replay"], observed=True):
+        ordered = part.sort_values("rate")
+        cells = {
+            f"rate x {row.rate:.2g}": f"{row.rise:+.3f}, {row.gain:.3f}" for row in ordered.itertuples(index=False)
+        }
+        lines.append({"shift": SHIFTS[shift], "size": size_of(size), "replay": f"{replay:g}", **cells})
+    return pd.DataFrame(lines).fillna("-")
+
+
+# -- exponents ---------------------------------------------------------------------------------------------------------
+
+
+def slopes(rows: pd.DataFrame, outcome: str) -> Array:
+    """Return the slopes of the log of an outcome over log rate, log mix and log tokens, their product, and the scatter.
+
+    The mix is the replay for what the source forgets, the share of new text for what the target gains.
+    """
+    mix = rows["replay"] / 0.1 if outcome == "rise" else (1.0 - rows["replay"]) / 0.9
+    rate, mix, per = (np.log(one.to_numpy(dtype=float)) for one in (rows["rate"], mix, rows["per"] / ALIKE))
+    design = np.column_stack([np.ones(len(rows)), rate, mix, per, rate * mix])
+    y = np.log(rows[outcome].to_numpy(dtype=float))
+    solution = np.linalg.lstsq(design, y, rcond=None)[0]
+    scatter = np.sqrt(np.sum((y - design @ solution) ** 2) / max(len(y) - design.shape[1], 1))
+    return np.array([*solution[1:], scatter])
+
+
+def exponents(found: pd.DataFrame) -> pd.DataFrame:
+    """Return the slopes of forgetting and gain by shift and size."""
+    lines = []
+    for outcome, name in (("rise", "forgetting"), ("gain", "gain")):
+        for shift, size, part in parts(found):
+            fair = part[(part["per"] >= 0.95 * FIRST) & ((part["replay"] > 0) | (outcome == "gain"))]
+            rows = fair[fair[outcome] >= LEAST]
+            if rows["replay"].nunique() < 2 or rows["rate"].nunique() < 2:
+                continue
+            value, low, high = over_runs(rows, lambda drawn, outcome=outcome: slopes(drawn, outcome))
+            cells = [ranged(*one) for one in zip(value, low, high, strict=True)]
+            heads = ("rate", "mix", "tokens", "rate x mix")
+            lines.append(
+                {"of": name, "shift": SHIFTS[shift], "size": size, "losses": f"{len(rows)} of {len(fair)}"}
+                | dict(zip(heads, cells, strict=False))
+                | {"scatter": f"{value[-1]:.2f}"}
+            )
+    return pd.DataFrame(lines)
+
+
+# -- one public report: the source loss is a quadratic in log replay - log rate ------------------------------------------
+
+
+def misfit(rows: pd.DataFrame, kappa: float) -> float:
+    """Return the squares that a quadratic in log replay - kappa log rate leaves of the source loss at each length."""
+    index = np.log(rows["replay"].to_numpy(dtype=float)) - kappa * np.log(rows["rate"].to_numpy(dtype=float))
+    level = pd.get_dummies(rows["per"].round(1)).to_numpy(dtype=float)
+    design = np.column_stack([level, level * index[:, None], level * index[:, None] ** 2])
+    y = rows["source"].to_numpy(dtype=float)
+    return float(np.sum((y - design @ np.linalg.lstsq(design, y, rcond=None)[0]) ** 2))
+
+
+def best_kappa(rows: pd.DataFrame) -> Array:
+    """Return the weight of the log rate that leaves least."""
+    return np.array([KAPPAS[np.argmin([misfit(rows, kappa) for kappa in KAPPAS])]])
+
+
+def alike(found: pd.DataFrame) -> pd.DataFrame:
+    """Return how much log rate weighs beside log replay, and what weighing them alike leaves, by shift and size."""
+    lines = []
+    for shift, size, part in parts(found):
+        rows = part[(part["per"] >= 0.95 * FIRST) & (part["replay"] > 0)]
+        if rows["replay"].nunique() < 2 or rows["rate"].nunique() < 3:
+            continue
+        value, low, high = over_runs(rows, best_kappa)
+        total = rows["source"] - rows.groupby(rows["per"].round(1))["source"].transform("mean")
+        left = {name: misfit(rows, kappa) for name, kappa in (("alike", 1.0), ("free", float(value[0])))}
+        lines.append(
+            {"shift": SHIFTS[shift], "size": size, "losses": len(rows)}
+            | {"weight of the log rate": ranged(value[0], low[0], high[0])}
+            | {f"explained, {name}": f"{100 * (1 - one / float(np.sum(total**2))):.0f} %" for name, one in left.items()}
+        )
+    return pd.DataFrame(lines)
+
+
+# -- pairs that forget alike -------------------------------------------------------------------------------------------
+
+
+def rate_that_forgets(part: pd.DataFrame, rise: float) -> float:
+    """Return the log of the rate, over the middle one, at which the runs of one replay forget so much; NaN outside."""
+    ordered = part.sort_values("rate")
+    rises, rates = ordered["rise"].to_numpy(dtype=float), np.log(ordered["rate"].to_numpy(dtype=float))
+    if np.any(np.diff(rises) <= 0) or not rises[0] <= rise <= rises[-1]:
+        return float("nan")
+    return float(np.interp(rise, rises, rates))
+
+
+def pairs(found: pd.DataFrame) -> pd.DataFrame:
+    """Return for each replay the rate that forgets as much as replay .1 at the middle rate, and what the target gains.
+
+    Between measured rates along straight lines in the log of the rate.
+    """
+    lines = []
+    for shift, size, part in parts(found[np.isclose(found["per"], ALIKE, rtol=0.05)]):
+        reference = part[np.isclose(part["replay"], 0.1) & np.isclose(part["rate"], 1.0)]
+        if reference.empty:
+            continue
+        rise, gain = float(reference["rise"].iloc[0]), float(reference["gain"].iloc[0])
+        line = {"shift": SHIFTS[shift], "size": size, "forgets": f"{rise:+.3f}", "gains": f"{gain:.3f}"}
+        for replay, same in part.groupby("replay"):
+            if np.isclose(replay, 0.1):
+                continue
+            rate = rate_that_forgets(same, rise)
+            ordered = same.sort_values("rate")
+            gained = np.interp(rate, np.log(ordered["rate"]), ordered["gain"])
+            line[f"replay {replay:g}"] = "-" if np.isnan(rate) else f"rate x {np.exp(rate):.2f}, {gained:.3f}"
+        lines.append(line)
+    return pd.DataFrame(lines).fillna("-")
+
+
+def tables() -> dict[str, pd.DataFrame]:
+    """Return the tables."""
+    found = outcomes(runs())
+    return {
+        "measured": measured(found),
+        "exponents": exponents(found),
+        "alike": alike(found),
+        "pairs": pairs(found),
+    }
+
+
+def main() -> None:
+    """Print the tables, or write them."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--write", action="store_true", help="write the tables to studies/results")
+    if parser.parse_args().write:
+        write_result("rate_and_replay", tables())
+    else:
+        print(show(tables()))
+
+
+if __name__ == "__main__":
+    main()
