@@ -45,7 +45,8 @@ def outcomes(frame: pd.DataFrame) -> pd.DataFrame:
     of_source = base[base["eval"] == "source"].groupby("base", observed=True)["loss"].first()
     of_target = base[base["eval"] == "target"].groupby(["base", "domain"], observed=True)["loss"].first()
     keys = ["run", "base", "domain", "n_params", "ptpp", "replay", "lr_peak", "tokens"]
-    wide = frame[frame["tokens"] > 0].pivot_table(index=keys, columns="eval", values="loss", observed=True).reset_index()
+    trained = frame[frame["tokens"] > 0]
+    wide = trained.pivot_table(index=keys, columns="eval", values="loss", observed=True).reset_index()
     pairs = pd.MultiIndex.from_frame(wide[["base", "domain"]])
     middle = wide.groupby("n_params")["lr_peak"].transform(lambda each: np.median(each.unique()))
     return wide.assign(
@@ -134,7 +135,7 @@ def exponents(found: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-# -- one public report: the source loss is a quadratic in log replay - log rate ------------------------------------------
+# -- one public report: the source loss is a quadratic in log replay - log rate ----------------------------------------
 
 
 def misfit(rows: pd.DataFrame, kappa: float) -> float:
