@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 import cptlaw as cl
-from studies.harness import find_data
+from studies.harness import MEASURED, find_data
 
 KEPT = ("run", "eval", "loss", "n_params", "tokens", "replay", "ptpp", "lr_peak", "seed")
 MOST_ROWS = 160
@@ -157,6 +157,16 @@ def _example(name: str) -> Callable[[pd.DataFrame], Iterator[Series]]:
     return build
 
 
+def _rate_and_replay(_: pd.DataFrame) -> Iterator[Series]:
+    """Yield the one study that varies rate and replay together, each shift by itself."""
+    rows = pd.read_csv(MEASURED / "rate_and_replay.csv")
+    rows = rows[(rows["tokens"] == 0) | (rows["tokens"] >= 1.9 * rows["n_params"])]
+    for shift in sorted(rows["domain"].dropna().unique()):
+        here = rows[rows["domain"].isna() | (rows["domain"] == shift)]
+        for role in ("source", "target"):
+            yield _series("rate-and-replay", f"{shift} {role}", "cpt", here[here["eval"] == role], role)
+
+
 STUDIES: dict[str, tuple[str | None, Callable[[pd.DataFrame], Iterator[Series]]]] = {
     "chinchilla": ("chinchilla_epoch.csv", _chinchilla),
     "gadre": ("gadre_overtraining_c4.csv", _by_domain("gadre")),
@@ -172,7 +182,7 @@ STUDIES: dict[str, tuple[str | None, Callable[[pd.DataFrame], Iterator[Series]]]
     "docs-to-code": (None, _example("docs-to-code")),
 }
 
-# Examples that no number was learned from.
+# Tables of ours that no number was learned from.
 FURTHER: dict[str, tuple[str | None, Callable[[pd.DataFrame], Iterator[Series]]]] = {
     name: (None, _example(name)) for name in ("code-to-prose", "docs-to-manuals", "en-fr-ladder")
-}
+} | {"rate-and-replay": (None, _rate_and_replay)}

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -26,9 +27,10 @@ TABLE = MEASURED / "rate_and_replay.csv"
 FIRST = 2.0  # tokens per parameter from which on no run is in its warm-up
 ALIKE = 8.0  # tokens per parameter that all runs reach
 LEAST = 0.02  # nats: the logarithm of a smaller change is noise
-DRAWS = 500
-KAPPAS = np.linspace(-0.5, 4.0, 181)  # weights of the log rate beside the log replay
+DRAWS = 400
+KAPPAS = np.linspace(-0.5, 4.0, 91)  # weights of the log rate beside the log replay
 SHIFTS = {"french": "English to French", "python": "English to Python"}
+KINDS = {"french": "language", "python": "code"}
 
 
 def runs() -> pd.DataFrame:
@@ -44,7 +46,7 @@ def outcomes(frame: pd.DataFrame) -> pd.DataFrame:
     base = frame[frame["tokens"] == 0]
     of_source = base[base["eval"] == "source"].groupby("base", observed=True)["loss"].first()
     of_target = base[base["eval"] == "target"].groupby(["base", "domain"], observed=True)["loss"].first()
-    keys = ["run", "base", "domain", "n_params", "ptpp", "replay", "lr_peak", "tokens"]
+    keys = ["run", "base", "domain", "n_params", "ptpp", "replay", "lr_peak", "lr_pretrain", "tokens"]
     trained = frame[frame["tokens"] > 0]
     wide = trained.pivot_table(index=keys, columns="eval", values="loss", observed=True).reset_index()
     pairs = pd.MultiIndex.from_frame(wide[["base", "domain"]])
@@ -54,6 +56,21 @@ def outcomes(frame: pd.DataFrame) -> pd.DataFrame:
         gain=of_target.reindex(pairs).to_numpy(dtype=float) - wide["target"],
         per=wide["tokens"] / wide["n_params"],
         rate=wide["lr_peak"] / middle,
+    )
+
+
+def as_study(found: pd.DataFrame) -> pd.DataFrame:
+    """Return outcomes as answers without runs are learned from (`studies.learning.learn_studies.own_rows`)."""
+    kept = found[found["tokens"] >= found["n_params"]]  # before stand the first steps of warm-up
+    return kept.assign(
+        study="docs-to-" + kept["domain"].astype(str) + ", rate and replay",
+        shift=kept["domain"].astype(str).map(KINDS),
+        base_source=kept["source"] - kept["rise"],
+        base_target=kept["target"] + kept["gain"],
+        constant=1.0,
+        unread=0.0,
+        paper="ours",
+        source_of="this project",
     )
 
 
@@ -71,8 +88,11 @@ def parts(found: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
 def over_runs(rows: pd.DataFrame, estimate: Callable[[pd.DataFrame], Array]) -> tuple[Array, Array, Array]:
     """Return an estimate and the ends of 90 % of its bootstrap over runs."""
     rng = np.random.default_rng(0)
-    each = [part for _, part in rows.groupby("run", observed=True)]
-    drawn = [estimate(pd.concat([each[i] for i in rng.integers(len(each), size=len(each))])) for _ in range(DRAWS)]
+    places = list(rows.reset_index(drop=True).groupby("run", observed=True).indices.values())
+    drawn = [
+        estimate(rows.iloc[np.concatenate([places[i] for i in rng.integers(len(places), size=len(places))])])
+        for _ in range(DRAWS)
+    ]
     low, high = np.nanquantile(np.array(drawn), [0.05, 0.95], axis=0)
     return estimate(rows), low, high
 
@@ -138,18 +158,23 @@ def exponents(found: pd.DataFrame) -> pd.DataFrame:
 # -- one public report: the source loss is a quadratic in log replay - log rate ----------------------------------------
 
 
-def misfit(rows: pd.DataFrame, kappa: float) -> float:
+def misfits(rows: pd.DataFrame, kappas: Array) -> Array:
     """Return the squares that a quadratic in log replay - kappa log rate leaves of the source loss at each length."""
-    index = np.log(rows["replay"].to_numpy(dtype=float)) - kappa * np.log(rows["rate"].to_numpy(dtype=float))
-    level = pd.get_dummies(rows["per"].round(1)).to_numpy(dtype=float)
-    design = np.column_stack([level, level * index[:, None], level * index[:, None] ** 2])
-    y = rows["source"].to_numpy(dtype=float)
-    return float(np.sum((y - design @ np.linalg.lstsq(design, y, rcond=None)[0]) ** 2))
+    mix, rate = (np.log(rows[name].to_numpy(dtype=float)) for name in ("replay", "rate"))
+    per, y = rows["per"].to_numpy(dtype=float).round(1), rows["source"].to_numpy(dtype=float)
+    left = np.zeros(len(kappas))
+    for length in np.unique(per):
+        same = per == length
+        index = mix[same, None] - kappas * rate[same, None]
+        design = np.stack([np.ones_like(index), index, index**2], axis=-1).transpose(1, 0, 2)
+        solution = np.linalg.pinv(design) @ y[same]
+        left += np.sum((y[same] - np.einsum("kij,kj->ki", design, solution)) ** 2, axis=1)
+    return left
 
 
 def best_kappa(rows: pd.DataFrame) -> Array:
     """Return the weight of the log rate that leaves least."""
-    return np.array([KAPPAS[np.argmin([misfit(rows, kappa) for kappa in KAPPAS])]])
+    return np.array([KAPPAS[np.argmin(misfits(rows, KAPPAS))]])
 
 
 def alike(found: pd.DataFrame) -> pd.DataFrame:
@@ -161,7 +186,7 @@ def alike(found: pd.DataFrame) -> pd.DataFrame:
             continue
         value, low, high = over_runs(rows, best_kappa)
         total = rows["source"] - rows.groupby(rows["per"].round(1))["source"].transform("mean")
-        left = {name: misfit(rows, kappa) for name, kappa in (("alike", 1.0), ("free", float(value[0])))}
+        left = dict(zip(("alike", "free"), misfits(rows, np.array([1.0, value[0]])), strict=True))
         lines.append(
             {"shift": SHIFTS[shift], "size": size, "losses": len(rows)}
             | {"weight of the log rate": ranged(value[0], low[0], high[0])}
@@ -183,26 +208,32 @@ def rate_that_forgets(part: pd.DataFrame, rise: float) -> float:
 
 
 def pairs(found: pd.DataFrame) -> pd.DataFrame:
-    """Return for each replay the rate that forgets as much as replay .1 at the middle rate, and what the target gains.
+    """Return what more replay pays for: the rate at which it forgets as much as less replay at the lowest rate.
 
-    Between measured rates along straight lines in the log of the rate.
+    Between measured rates along straight lines in the log of the rate. The weight is that of log rate beside log replay
+    by which the two forget alike.
     """
     lines = []
     for shift, size, part in parts(found[np.isclose(found["per"], ALIKE, rtol=0.05)]):
-        reference = part[np.isclose(part["replay"], 0.1) & np.isclose(part["rate"], 1.0)]
-        if reference.empty:
-            continue
-        rise, gain = float(reference["rise"].iloc[0]), float(reference["gain"].iloc[0])
-        line = {"shift": SHIFTS[shift], "size": size, "forgets": f"{rise:+.3f}", "gains": f"{gain:.3f}"}
-        for replay, same in part.groupby("replay"):
-            if np.isclose(replay, 0.1):
+        for less, more in pairwise(np.sort(part["replay"].unique())):
+            lowest = part[np.isclose(part["replay"], less)].nsmallest(1, "rate").iloc[0]
+            same = part[np.isclose(part["replay"], more)].sort_values("rate")
+            rate = rate_that_forgets(same, float(lowest["rise"]))
+            if np.isnan(rate):
                 continue
-            rate = rate_that_forgets(same, rise)
-            ordered = same.sort_values("rate")
-            gained = np.interp(rate, np.log(ordered["rate"]), ordered["gain"])
-            line[f"replay {replay:g}"] = "-" if np.isnan(rate) else f"rate x {np.exp(rate):.2f}, {gained:.3f}"
-        lines.append(line)
-    return pd.DataFrame(lines).fillna("-")
+            factor = rate - np.log(lowest["rate"])
+            lines.append(
+                {
+                    "shift": SHIFTS[shift],
+                    "size": size,
+                    "replay": f"{less:g} -> {more:g}",
+                    "forgets": f"{lowest['rise']:+.3f}",
+                    "rate times": f"{np.exp(factor):.2f}",
+                    "weight of the log rate": f"{np.log(more / less) / factor:.2f}" if less > 0 and factor > 0 else "-",
+                    "gain": f"{lowest['gain']:.3f} -> {np.interp(rate, np.log(same['rate']), same['gain']):.3f}",
+                }
+            )
+    return pd.DataFrame(lines)
 
 
 def tables() -> dict[str, pd.DataFrame]:

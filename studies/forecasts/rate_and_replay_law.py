@@ -19,16 +19,17 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import cptlaw as cl
+from cptlaw.answering.studies import expected
 from cptlaw.errors import CptlawError
-from studies.forecasts.rate_and_replay import FIRST, SHIFTS, outcomes, runs, size_of
+from studies.forecasts.rate_and_replay import ALIKE, FIRST, SHIFTS, as_study, outcomes, runs, size_of
 from studies.harness import progress, show, write_result
 
 Array = NDArray[np.float64]
 
 LARGEST = 3e5  # parameters
 LAWS = {
-    "shared-tokens:mix=rehearsal,rate=progress": "shared-tokens, rate as pace",
-    "shared-tokens:mix=rehearsal,rate=amplitude": "shared-tokens, rate as height",
+    "shared-tokens:mix=rehearsal:rate=progress": "shared-tokens, rate as pace",
+    "shared-tokens:mix=rehearsal:rate=amplitude": "shared-tokens, rate as height",
     "auto": "auto",
 }
 CROSS = 0.1  # the replay at which all rates are fitted
@@ -163,6 +164,36 @@ def of_corners(found: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
+# -- answers without runs ----------------------------------------------------------------------------------------------
+
+
+def without_runs(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return what is forecast of forgetting and gain before any run, less what was measured, in points, at `ALIKE`.
+
+    The numbers that the package ships were learned from tables of the same corpora, but none of rate with replay.
+    """
+    rows = as_study(outcomes(frame))
+    rows = rows[np.isclose(rows["per"], ALIKE, rtol=0.05)]
+    rows = rows.assign(novelty=np.log(rows["base_target"] / rows["base_source"]))
+    forgotten = rows["source"] / rows["base_source"] - 1.0
+    gained = 1.0 - rows["target"] / rows["base_target"]
+    both = (
+        ("forgetting", forgotten, expected("forgetting", rows).quantile(0.5)),
+        ("gain", gained, expected("gain", rows).fall(0.5)),
+    )
+    lines = []
+    for outcome, measured, said in both:
+        error = pd.DataFrame(
+            {"replay": rows["replay"], "rate": rows["rate"].round(2), "error": 100 * (said - measured)}
+        )
+        for replay, part in error.groupby("replay"):
+            cells = {
+                f"rate x {rate:.2g}": f"{mean:+.1f}" for rate, mean in part.groupby("rate")["error"].mean().items()
+            }
+            lines.append({"of": outcome, "replay": f"{replay:g}", **cells})
+    return pd.DataFrame(lines)
+
+
 def main() -> None:
     """Print the tables, or write them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
@@ -174,6 +205,7 @@ def main() -> None:
         "residuals": by_rate_and_replay(fitted),
         "sizes": sizes(fitted),
         "corners": of_corners(corners(frame)),
+        "without-runs": without_runs(frame),
     }
     print(show(made))
     if asked.write:

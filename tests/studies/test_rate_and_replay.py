@@ -19,7 +19,7 @@ def made(rate=0.7, mix=-0.5, tokens=0.3, cross=0.0):
                 rows.append((name, "source", "french", 1e5 * per, replay, lr, 2.0 + rise))
                 rows.append((name, "target", "french", 1e5 * per, replay, lr, 3.0 - gain))
     frame = pd.DataFrame(rows, columns=["run", "eval", "domain", "tokens", "replay", "lr_peak", "loss"])
-    return frame.assign(n_params=1e5, ptpp=31.0, base="base")
+    return frame.assign(n_params=1e5, ptpp=31.0, lr_pretrain=6e-3, base="base")
 
 
 def test_slopes_are_those_of_the_runs(named_study):
@@ -47,18 +47,21 @@ def test_the_weight_of_the_rate_beside_replay_is_found(named_study, weight):
     index = np.log(rows["replay"]) - weight * np.log(rows["rate"])
     rows = rows.assign(source=2.0 - 0.1 * index + 0.01 * index**2 + 0.01 * rows["per"])
     assert script.best_kappa(rows)[0] == pytest.approx(weight)
-    assert script.misfit(rows, weight) == pytest.approx(0.0, abs=1e-12)
-    assert script.misfit(rows, 1.5) > 0.01
+    fitted, other = script.misfits(rows, np.array([weight, 1.5]))
+    assert fitted == pytest.approx(0.0, abs=1e-12)
+    assert other > 0.01
 
 
 def test_a_rate_that_forgets_as_much_undoes_what_replay_does(named_study):
     script = named_study("rate_and_replay")
-    found = script.outcomes(made(rate=0.7, mix=-0.5))
-    line = script.pairs(found).iloc[0]
-    rate, gain = line["replay 0.3"].removeprefix("rate x ").split(", ")
-    assert float(rate) == pytest.approx(3 ** (0.5 / 0.7), rel=0.1)  # between measured rates along a line
-    assert float(gain) == pytest.approx(0.4 * float(rate) ** 0.2 * 0.7**0.5, rel=0.02)
-    assert line["replay 0"] == "-"  # forgets as much below the lowest rate alone
+    line = script.pairs(script.outcomes(made(rate=0.7, mix=-0.5))).set_index("replay").loc["0.1 -> 0.3"]
+    # Between measured rates along a line, where the rise is a power.
+    assert float(line["rate times"]) == pytest.approx(3 ** (0.5 / 0.7), rel=0.1)
+    assert float(line["weight of the log rate"]) == pytest.approx(0.7 / 0.5, rel=0.15)
+    before, after = map(float, line["gain"].split(" -> "))
+    lowest = 0.4 * 0.3**0.2
+    assert before == pytest.approx(lowest * 0.9**0.5, abs=0.001)
+    assert after == pytest.approx(lowest * float(line["rate times"]) ** 0.2 * 0.7**0.5, rel=0.02)
 
 
 def test_rules_hold_where_their_assumption_does(named_study):
