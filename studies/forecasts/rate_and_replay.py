@@ -202,16 +202,16 @@ def rate_that_forgets(part: pd.DataFrame, rise: float) -> float:
     """Return the log of the rate, over the middle one, at which the runs of one replay forget so much; NaN outside."""
     ordered = part.sort_values("rate")
     rises, rates = ordered["rise"].to_numpy(dtype=float), np.log(ordered["rate"].to_numpy(dtype=float))
-    if np.any(np.diff(rises) <= 0) or not rises[0] <= rise <= rises[-1]:
+    if np.any(np.diff(rises) <= 0) or not 0 < rises[0] <= rise <= rises[-1]:
         return float("nan")
-    return float(np.interp(rise, rises, rates))
+    return float(np.interp(np.log(rise), np.log(rises), rates))
 
 
 def pairs(found: pd.DataFrame) -> pd.DataFrame:
     """Return what more replay pays for: the rate at which it forgets as much as less replay at the lowest rate.
 
-    Between measured rates along straight lines in the log of the rate. The weight is that of log rate beside log replay
-    by which the two forget alike.
+    Between measured rates along straight lines in logs. The weight is that of log rate beside log replay by which both
+    forget alike.
     """
     lines = []
     for shift, size, part in parts(found[np.isclose(found["per"], ALIKE, rtol=0.05)]):
