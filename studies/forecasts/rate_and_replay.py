@@ -19,13 +19,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import cptlaw as cl
-from studies.harness import MEASURED, show, write_result
+from studies.harness import HOME, MEASURED, show, write_result
 
 Array = NDArray[np.float64]
 
 TABLE = MEASURED / "rate_and_replay.csv"
+SEALED = HOME / "sealed"
 FIRST = 2.0  # tokens per parameter from which on no run is in its warm-up
-ALIKE = 8.0  # tokens per parameter that all runs reach
+ALIKE = 4.0  # tokens per parameter that all runs reach
 LEAST = 0.02  # nats: the logarithm of a smaller change is noise
 DRAWS = 400
 KAPPAS = np.linspace(-0.5, 4.0, 91)  # weights of the log rate beside the log replay
@@ -50,13 +51,23 @@ def outcomes(frame: pd.DataFrame) -> pd.DataFrame:
     trained = frame[frame["tokens"] > 0]
     wide = trained.pivot_table(index=keys, columns="eval", values="loss", observed=True).reset_index()
     pairs = pd.MultiIndex.from_frame(wide[["base", "domain"]])
-    middle = wide.groupby("n_params")["lr_peak"].transform(lambda each: np.median(each.unique()))
+    middle = wide.groupby("n_params")["lr_peak"].transform(middle_of)
     return wide.assign(
         rise=wide["source"] - of_source.reindex(wide["base"]).to_numpy(dtype=float),
         gain=of_target.reindex(pairs).to_numpy(dtype=float) - wide["target"],
         per=wide["tokens"] / wide["n_params"],
         rate=wide["lr_peak"] / middle,
     )
+
+
+def middle_of(rates: pd.Series) -> float:
+    """Return the middle one of some peak rates, in logs."""
+    return float(np.exp(np.median(np.log(rates.unique()))))
+
+
+def named(rate: float) -> str:
+    """Return the name of a rate, relative to the middle one: a third of it, itself, three times it."""
+    return "low rate" if rate < 0.6 else "high rate" if rate > 1.6 else "middle rate"
 
 
 def as_study(found: pd.DataFrame) -> pd.DataFrame:
@@ -110,12 +121,10 @@ def measured(found: pd.DataFrame) -> pd.DataFrame:
     here = found[np.isclose(found["per"], ALIKE, rtol=0.05)]
     lines = []
     for (shift, size, replay), part in here.groupby(["domain", "n_params", "replay"], observed=True):
-        ordered = part.sort_values("rate")
-        cells = {
-            f"rate x {row.rate:.2g}": f"{row.rise:+.3f}, {row.gain:.3f}" for row in ordered.itertuples(index=False)
-        }
+        cells = {named(row.rate): f"{row.rise:+.3f}, {row.gain:.3f}" for row in part.itertuples(index=False)}
         lines.append({"shift": SHIFTS[shift], "size": size_of(size), "replay": f"{replay:g}", **cells})
-    return pd.DataFrame(lines).fillna("-")
+    heads = ["shift", "size", "replay", "low rate", "middle rate", "high rate"]
+    return pd.DataFrame(lines, columns=heads).fillna("-")
 
 
 # -- exponents ---------------------------------------------------------------------------------------------------------
@@ -236,14 +245,38 @@ def pairs(found: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
+# -- forecast and sealed before training -------------------------------------------------------------------------------
+
+
+def sealed(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return what the sealed forecasts missed by, a line per question and law; those not trained yet are left out."""
+    table = cl.read_runs(frame, n_params_kind="total")
+    lines = []
+    for path in sorted(SEALED.glob("rate_and_replay_*.json")):
+        size, shift, _ = path.stem.removeprefix("rate_and_replay_").split("_")
+        if not np.isclose(frame["n_params"], float(cl.load_seal(path).points[0]["n_params"]), rtol=0.005).any():
+            continue
+        one = cl.score([path], table.where(f"domain == '{shift}' and tokens > 0")).frame
+        for (law, on), part in one.groupby(["law", "on"], sort=False):
+            lines.append(
+                {"shift": SHIFTS[shift], "size": size.upper(), "loss": on, "law": str(law).partition(":")[0]}
+                | {"losses": str(len(part)), "error": f"{100 * part['error'].abs().mean():.1f}"}
+                | {"mean error": f"{100 * part['error'].mean():+.1f}"}
+                | {"90 % intervals that held": f"{int(part['inside'].sum())} of {len(part)}"}
+            )
+    return pd.DataFrame(lines)
+
+
 def tables() -> dict[str, pd.DataFrame]:
     """Return the tables."""
-    found = outcomes(runs())
+    frame = runs()
+    found = outcomes(frame)
     return {
         "measured": measured(found),
         "exponents": exponents(found),
         "alike": alike(found),
         "pairs": pairs(found),
+        "sealed": sealed(frame),
     }
 
 
