@@ -46,6 +46,7 @@ if TYPE_CHECKING:  # each under its own name once more, so that type checkers ta
     from cptlaw.forecasting.verbs import forecast as forecast
     from cptlaw.forecasting.verbs import load_fit as load_fit
     from cptlaw.importing.import_logs import import_logs as import_logs
+    from cptlaw.importing.read_source import read as read
     from cptlaw.laws import Law as Law
     from cptlaw.laws import law as law
     from cptlaw.planning import suggest as suggest
@@ -53,6 +54,7 @@ if TYPE_CHECKING:  # each under its own name once more, so that type checkers ta
     from cptlaw.reporting import figures as figures
     from cptlaw.reporting import plot as plot
     from cptlaw.reporting import report as report
+    from cptlaw.runs import Reading as Reading
     from cptlaw.runs import Runs as Runs
     from cptlaw.runs import read_runs as read_runs
 
@@ -72,11 +74,12 @@ _NAMES = {
     "cptlaw.forecasting.sealing": "Scores Seal load_seal register score",
     "cptlaw.forecasting.verbs": "Check check fit forecast load_fit",
     "cptlaw.importing": "import_logs",
+    "cptlaw.importing.read_source": "read",
     "cptlaw.laws": "Law law",
     "cptlaw.planning": "plan suggest",
     "cptlaw.reporting": "Report plot report",
     "cptlaw.reporting.figures": "figures",
-    "cptlaw.runs": "Runs read_runs",
+    "cptlaw.runs": "Reading Runs read_runs",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 _MODULES = {"examples", "figures", "plan"}

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from yaml.events import Event
 
 STDIN = Path("/dev/stdin")
+UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")  # spreadsheets save "Unicode text" so
 UTF8_MARK = b"\xef\xbb\xbf"
 
 # Lists and mappings within each other.
@@ -40,8 +41,6 @@ LARGEST_UNPACKED = 500_000_000
 # The longer mark first: UTF-32 begins with the mark of UTF-16.
 _SIGNATURES = (
     (b"\xff\xfe\x00\x00", "UTF-32 text", "Save it as UTF-8."),
-    (b"\xff\xfe", "UTF-16 text", "Save it as UTF-8 (in a spreadsheet: 'CSV UTF-8')."),
-    (b"\xfe\xff", "UTF-16 text", "Save it as UTF-8 (in a spreadsheet: 'CSV UTF-8')."),
     (b"PK\x03\x04", "a zip archive or a spreadsheet", "Export the sheet as CSV."),
     (b"\x1f\x8b", "compressed with gzip", "Let its name end in .gz."),
     (b"PAR1", "a Parquet file", "Let its name end in .parquet."),
@@ -95,6 +94,11 @@ def read_utf8(path: Path) -> bytes:
         raise DataError(f"{path}: the file cannot be read ({error.strerror or error}). Check it.") from None
     if not content.strip():
         raise DataError(f"{path}: the file is empty. Expected a header line and rows; was it written to the end?")
+    if content.startswith(UTF16_MARKS) and not content.startswith(_SIGNATURES[0][0]):
+        try:
+            content = content.decode("utf-16").encode("utf-8")
+        except UnicodeError as error:
+            raise DataError(f"{path}: UTF-16 text that is cut off or damaged ({error}). Save it as UTF-8.") from None
     for signature, what, remedy in _SIGNATURES:
         if content.startswith(signature):
             raise DataError(

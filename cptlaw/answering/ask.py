@@ -19,7 +19,7 @@ from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.laws.shared_tokens import WHOLE
 from cptlaw.planning.options import label
 from cptlaw.planning.scenario import AnswerQuestion, documented
-from cptlaw.runs import Runs, read_runs
+from cptlaw.runs import Runs, read_runs, refuse_unread
 from cptlaw.runs.kinds import KINDS
 from cptlaw.schedules import Schedule
 
@@ -108,6 +108,7 @@ def answer(
         if getattr(question, name) is not None:
             raise UsageError(f"{label(name)} is for an answer without RUNS: your table says how its runs were trained.")
     table = runs if isinstance(runs, Runs) else read_runs(runs)
+    refuse_unread(table, where)
 
     def ask(rows: str | None) -> Answer:
         if table.corpora and "replay" not in table.frame.columns:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Mapping
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from cptlaw.cli import complete
-from cptlaw.cli.output import JSON, STRICT, VERBOSITY, show_notes
+from cptlaw.cli.output import JSON, STRICT, VERBOSITY, show_notes, wants_json
 from cptlaw.units import parse_pairs, parse_quantity
 
 if TYPE_CHECKING:
-    from cptlaw.runs import Runs
+    from cptlaw.runs import Question, Runs
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -247,23 +249,69 @@ def _same(names: Collection[str], others: Mapping[str, str | None]) -> list[str]
     return words
 
 
-def read_table(runs: str, options: dict[str, Any]) -> Runs:
-    """Read the runs table with the options of `table`, taking them out of `options`; tell once what was assumed."""
-    from cptlaw.runs import read_runs
+def how_to_read(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of `read_runs` that the options of `table` give, taking these out of `options`."""
     from cptlaw.runs.expressions import column_pairs
 
     form = "NAME=COLUMN, as in {}"
-    columns = column_pairs(options.pop("columns"))
-    wide: dict[str, Any] = {}
-    for name, place, example in (
-        ("losses", "losses", "fr=fr_loss"),
-        ("scores", "score_columns", "gsm8k=gsm8k_acc"),
-    ):
+    given: dict[str, Any] = {"columns": column_pairs(options.pop("columns")) or None}
+    for name, place, example in (("losses", "losses", "fr=fr_loss"), ("scores", "score_columns", "gsm8k=gsm8k_acc")):
         text = options.pop(place, None)
-        wide[name] = parse_pairs([text], f"--{name}", form.format(example)) if text else None
-    table = read_runs(runs, columns=columns or None, **wide, **{key: options.pop(key) for key in TABLE_OPTIONS})
+        given[name] = parse_pairs([text], f"--{name}", form.format(example)) if text else None
+    return {**given, **{key: options.pop(key) for key in TABLE_OPTIONS}}
+
+
+def read_table(runs: str, options: dict[str, Any]) -> Runs:
+    """Read the runs table with the options of `table`, taking them out of `options`; tell once what was assumed.
+
+    On a terminal it asks about columns that explain losses and are not understood; the replies are kept.
+    """
+    from cptlaw.runs import UnreadColumnError, questions, read_runs
+
+    given = how_to_read(options)
+    asked: Sequence[Question]
+    try:
+        table = read_runs(runs, **given)
+        asked = questions(table, options.get("where")) if may_ask() else ()
+        answered = not any(one.explains for one in asked)
+    except UnreadColumnError as error:
+        if not may_ask():
+            raise
+        asked, answered = error.asked, False
+    if not answered:
+        given = with_answers(asked, given)
+        table = read_runs(runs, **given)
+        if (kept := keep_answers(runs, given)) is not None:
+            show_notes([f"kept in {kept}"])
     show_notes(table.notes)
     return table
+
+
+def may_ask() -> bool:
+    """Whether somebody is there to be asked: input and messages are a terminal, and no program reads the result."""
+    return sys.stdin.isatty() and sys.stderr.isatty() and not wants_json()
+
+
+def with_answers(asked: Iterable[Question], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Ask each question that is open on the terminal, and return how to read with the replies."""
+    from cptlaw.runs.expressions import as_texts, column_pairs
+
+    replies = as_texts(given.get("columns") or {})
+    for one in asked:
+        click.echo(one.question, err=True)
+        for number, choice in enumerate(one.choices, 1):
+            click.echo(f"  {number}. {choice}", err=True)
+        known = {str(number): choice for number, choice in enumerate(one.choices, 1)}
+        reply = click.prompt("Number, or NAME=COLUMN", default="1", err=True).strip()
+        replies.append(known.get(reply, reply))
+    return {**given, "columns": column_pairs(replies)}
+
+
+def keep_answers(runs: str, given: Mapping[str, Any]) -> Path | None:
+    """Keep beside a file how it is to be read, where anything was said of it, and return where."""
+    from cptlaw.runs.replies import keep_replies
+
+    return keep_replies(runs, given) if any(given.values()) else None
 
 
 TABLE_OPTIONS = ("source_eval", "target_eval", "n_params_kind")

@@ -18,6 +18,9 @@ from cptlaw.runs.convert import MISSING_WORDS
 from cptlaw.runs.problems import Problems
 from cptlaw.runs.raw_table import ROW, RawTable
 
+HEAD = 65536  # bytes in which the header begins
+MOST_ABOVE = 10  # lines of a title
+FEW_ROWS = 4  # lines with as many marks each, which make a table below a title
 PickTextColumns = Callable[[list[str]], Collection[str]]
 
 _MARKS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -48,9 +51,10 @@ def read_csv(path: Path, label: str, pick_text_columns: PickTextColumns, delimit
     DataError
         If the file is unreadable or any row has too few or too many fields.
     """
-    content = read_utf8(path)
+    content, above = _without_title(read_utf8(path))
     header, result = _read_header(content, label, delimiter)
-    notes = () if result == delimiter else (f"the fields are separated by {_MARKS[result]}",)
+    notes: tuple[str, ...] = (f"{above} line{'s' * (above > 1)} above the header left out",) if above else ()
+    notes += () if result == delimiter else (f"the fields are separated by {_MARKS[result]}",)
     delimiter = result
     text_columns = pick_text_columns(header)
     try:
@@ -99,6 +103,26 @@ def read_csv(path: Path, label: str, pick_text_columns: PickTextColumns, delimit
     if frame.empty:
         raise DataError(f"{label}: all rows are empty. Expected one row per measured loss.")
     return RawTable(frame, label, path, notes=notes)
+
+
+def _without_title(content: bytes) -> tuple[bytes, int]:
+    """Return a file with blank lines in the place of a title above its header, and how many lines that has.
+
+    A title has fewer than half of the marks that the header has, and all rows below it.
+    """
+    head = content[:HEAD].split(b"\n")[: MOST_ABOVE + FEW_ROWS]
+    filled = [place for place, line in enumerate(head) if line.strip()]
+    for mark in (mark.encode() for mark in _MARKS):
+        counts = [head[place].count(mark) for place in filled]
+        most = max(counts, default=0)
+        first = counts.index(most) if most > 1 else 0
+        if any(head[place].count(other.encode()) > 1 for place in filled[:first] for other in _MARKS):
+            continue  # the header of another mark
+        below = counts[first : first + FEW_ROWS]
+        if first and len(below) == FEW_ROWS and min(below) == most and all(2 * one < most for one in counts[:first]):
+            start = filled[first]
+            return b"\n" * start + content[sum(len(line) + 1 for line in head[:start]) :], first
+    return content, 0
 
 
 def _read_header(content: bytes, label: str, delimiter: str) -> tuple[list[str], str]:

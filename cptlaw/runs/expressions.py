@@ -203,5 +203,5 @@ class _Reader:
 
 def as_texts(columns: Mapping[str, str | list[str]]) -> list[str]:
     """Return pairs as `--columns` takes them, each a text of its own."""
-    every = ((name, [places] if isinstance(places, str) else places) for name, places in columns.items())
+    every = ((name, places if isinstance(places, list | tuple) else [places]) for name, places in columns.items())
     return [f"{name}={place}" for name, places in every for place in places]

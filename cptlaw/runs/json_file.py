@@ -42,6 +42,8 @@ def read_json(path: Path, label: str) -> RawTable:
     if plain is not None:
         return RawTable(plain, label, path)
     content = encoded.decode("utf-8")
+    if (keyed := _keyed(content)) is not None:
+        return RawTable(keyed, label, path)
     if content.lstrip().startswith("["):
         records, rows = _read_list(content, label)
     else:
@@ -112,6 +114,36 @@ def _plain_lines(content: bytes) -> pd.DataFrame | None:
     frame.columns = pd.Index(names)
     frame.index = pd.RangeIndex(1, len(frame) + 1, name=ROW)
     return frame
+
+
+def _keyed(content: str) -> pd.DataFrame | None:
+    """Return a file that is one object of objects: by column and row, as pandas writes it, or by run; else ``None``."""
+    if not content.lstrip().startswith("{"):
+        return None
+    try:
+        whole = plain_json(content)
+    except ValueError:
+        return None
+    if (
+        not isinstance(whole, dict)
+        or len(whole) < 2
+        or not all(isinstance(one, dict) and one for one in whole.values())
+    ):
+        return None
+    keys = [set(one) for one in whole.values()]
+    shared = set.intersection(*keys)
+    if all(key.isdigit() for key in keys[0]) and all(one == keys[0] for one in keys):
+        rows = list(next(iter(whole.values())))
+        frame = pd.DataFrame({name: pd.Series([column[row] for row in rows]) for name, column in whole.items()})
+        return frame.set_axis(pd.Index([int(row) for row in rows], name=ROW))
+    # The settings of one run and its results, each an object, have little in common; runs have their keys in common.
+    if len(shared) < 2 or any(2 * len(shared) < len(one) for one in keys):
+        return None
+    names = list(dict.fromkeys(name for one in whole.values() for name in one))
+    named = {} if "run" in names else {"run": list(whole)}
+    columns = {**named, **{name: [one.get(name) for one in whole.values()] for name in names}}
+    frame = pd.DataFrame({name: pd.Series(values) for name, values in columns.items()})
+    return frame.set_axis(pd.RangeIndex(len(frame), name=ROW))
 
 
 def _read_list(content: str, label: str) -> tuple[list[Any], list[int]]:

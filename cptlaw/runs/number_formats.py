@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from cptlaw.errors import DataError
 from cptlaw.runs.convert import hashable, to_numbers
 from cptlaw.runs.metrics import NATS_PER_BYTE, UNITS
-from cptlaw.runs.naming import EXAMPLES, loss_columns
+from cptlaw.runs.naming import loss_columns
 from cptlaw.runs.raw_table import RawTable
-from cptlaw.runs.schema import COLUMNS, TPP, column_of, mix_columns, normal_name
-from cptlaw.runs.tracker_names import looks_like, meaning_of_name
+from cptlaw.runs.schema import TPP, column_of, normal_name
+from cptlaw.runs.tracker_names import meaning_of_name
 
 GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(?:([ \u00a0\u202f'\u2019,.])\d{3})(?:\1\d{3})*(?:[.,]\d+)?")
 COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?%?")
@@ -186,32 +186,3 @@ def peak_of_rates(raw: RawTable) -> RawTable:
     if not np.isfinite(rates).all() or (rates <= 0).any() or not few or (by_run["min"] != by_run["max"]).any():
         return raw
     return raw.reshaped(raw.frame.assign(lr_peak=rates), f"lr_peak: {taken['lr']!r}, which holds one rate for each run")
-
-
-def ask_for_unread(raw: RawTable) -> RawTable:
-    """Return the table, or ask about a column that varies, looks like an input of the laws, and is read as nothing.
-
-    Raises
-    ------
-    DataError
-        Naming the column and the option that reads it: an answer that ignores it would be wrong, and sure of itself.
-    """
-    known = set(raw.taken) | ({"replay"} if mix_columns(raw.taken) or "mix" in raw.frame.columns else set())
-    known |= {"ptpp"} if "pt_tokens" in known else set()
-    known |= {"tokens"} if {"step", "samples"} & known else set()
-    known |= {"lr_peak"} if "lr" in known else set()
-    for name in raw.free:
-        column = looks_like(name)
-        if column is None or column in known:
-            continue
-        values, unreadable = to_numbers(raw.frame[name])
-        levels = np.unique(values[np.isfinite(values)])
-        if unreadable.any() or len(levels) < 2 or (levels < 0).any():
-            continue
-        raise DataError(
-            f"{raw.label}: column {name!r} varies ({levels[0]:g} to {levels[-1]:g}) and looks like {column} "
-            f"({COLUMNS[column].meaning}), but its name is not known. If it is, say --columns '{column}={name}' "
-            f"(columns={{{column!r}: {name!r}}}). If it is not, give the value of all runs: --columns "
-            f"{column}={EXAMPLES.get(column, '3e-4')}."
-        )
-    return raw

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,10 @@ from cptlaw.runs.csv_file import read_csv
 from cptlaw.runs.dataframe import from_dataframe
 from cptlaw.runs.expressions import IGNORE, as_texts, expression
 from cptlaw.runs.json_file import read_json
+from cptlaw.runs.layouts import parts_as_shares, units_below, without_errors, without_failed, without_summaries
+from cptlaw.runs.markdown_file import read_markdown
 from cptlaw.runs.naming import about_scores, loss_columns, name_columns, quoted
 from cptlaw.runs.number_formats import (
-    ask_for_unread,
     budget_or_progress,
     decimal_marks,
     loss_in_other_units,
@@ -25,7 +26,9 @@ from cptlaw.runs.number_formats import (
     plain_units,
 )
 from cptlaw.runs.parquet_file import read_parquet
+from cptlaw.runs.questions import refuse_likely
 from cptlaw.runs.raw_table import RawTable
+from cptlaw.runs.replies import with_replies
 from cptlaw.runs.reshape import (
     by_amount,
     evals_in_domain,
@@ -37,13 +40,15 @@ from cptlaw.runs.reshape import (
     values_beside_losses,
 )
 from cptlaw.runs.schema import N_PARAMS_KINDS, canonical_name, column_of
+from cptlaw.runs.spreadsheet import ENDING, file_and_sheet, read_spreadsheet
 from cptlaw.runs.table import Runs
 from cptlaw.runs.validate import check_table
 from cptlaw.runs.wide import stacked
 from cptlaw.units import parse_quantity
 
+LAYOUTS = (units_below, without_summaries, without_errors, parts_as_shares, without_failed)
 LEAST_WIDE = 2  # columns of losses that make a table a wide one without being told
-_ENDINGS = ".csv, .tsv, .jsonl, .ndjson, .json (each also with .gz), .parquet"
+_ENDINGS = ".csv, .tsv, .jsonl, .ndjson, .json (each also with .gz), .parquet, .xlsx (or .xlsx#SHEET), .md"
 
 
 def read_runs(
@@ -97,28 +102,90 @@ def read_runs(
     >>> len(runs), runs.evals
     (2, ('target',))
     """
-    if n_params_kind is not None and n_params_kind not in N_PARAMS_KINDS:
-        raise UsageError(f"n_params_kind: found {n_params_kind!r}. Expected {' or '.join(N_PARAMS_KINDS)}.")
     if isinstance(source, Runs):
         if columns or losses or scores:
             raise UsageError(
                 "columns=, losses= and scores= tell how to read a file, and these runs have been read. Leave them out."
             )
-        return source.with_roles(source_eval, target_eval, n_params_kind)
+        return source.with_roles(source_eval, target_eval, _checked_kind(n_params_kind))
+    table = shaped(
+        source,
+        columns=columns,
+        losses=losses,
+        scores=scores,
+        source_eval=source_eval,
+        target_eval=target_eval,
+        n_params_kind=n_params_kind,
+    )
+    if table.runs is None:
+        raise table.error or DataError(f"{table.raw.label}: cannot be read as runs.")
+    refuse_likely(table.runs)
+    return table.runs
+
+
+@dataclass(frozen=True)
+class Shaped:
+    """A table on its way to runs.
+
+    Parameters
+    ----------
+    found
+        As it stood in the file.
+    raw
+        With one row per measured loss.
+    columns, losses, scores
+        How it was read.
+    runs
+        The checked runs; ``None`` where it cannot be read as runs, as `error` says.
+    """
+
+    found: RawTable
+    raw: RawTable
+    columns: Mapping[str, Any]
+    losses: Mapping[str, str] | None
+    scores: Mapping[str, str] | None
+    runs: Runs | None
+    error: CptlawError | None = None
+
+
+def _checked_kind(n_params_kind: str | None) -> str | None:
+    if n_params_kind is not None and n_params_kind not in N_PARAMS_KINDS:
+        raise UsageError(f"n_params_kind: found {n_params_kind!r}. Expected {' or '.join(N_PARAMS_KINDS)}.")
+    return n_params_kind
+
+
+def shaped(source: Any, **how: Any) -> Shaped:
+    """Return a table in every state on its way to runs; see `read_runs`, which gives the last one.
+
+    Raises
+    ------
+    DataError
+        If there is no table to be read. What is wrong with its columns and rows is the `error` of what is returned.
+    UsageError
+        If an argument is unusable.
+    """
+    _checked_kind(how.get("n_params_kind"))
     # Kept with the table, so that answers can name commands that read it in the same way.
-    read_with = _as_flags(columns, losses, scores)
+    read_with = _as_flags(how.get("columns"), how.get("losses"), how.get("scores"))
+    how, kept = with_replies(source, how)
+    columns, losses, scores = how.get("columns"), how.get("losses"), how.get("scores")
     named, constants = _constants(columns)
-    raw = load_table(source, named)
-    for shape in (by_amount, parameters_in, unnamed_mix):
-        raw = shape(raw)
-    raw = _with_expressions(_with_constants(raw, constants), named or {})
-    if losses is None and not {"loss", "eval"} & set(raw.taken):
-        losses, raw = _wide_losses(raw, scores is not None)
-    raw = evals_in_domain(raw) if losses is None and scores is None else stacked(raw, losses, scores)
-    for shape in (loss_in_other_units, joined_shares, runs_of_steps, values_beside_losses, peak_of_rates):
-        raw = shape(raw)
-    runs = check_table(ask_for_unread(raw), n_params_kind)
-    return replace(runs, read_with=tuple(read_with)).with_roles(source_eval, target_eval)
+    found = raw = _found(source, named)
+    try:
+        plain = (unnested, decimal_marks, plain_units, budget_or_progress)
+        for shape in (*LAYOUTS, *plain, by_amount, parameters_in, unnamed_mix):
+            raw = shape(raw)
+        raw = _with_expressions(_with_constants(raw, constants), named or {})
+        if losses is None and not {"loss", "eval"} & set(raw.taken):
+            losses, raw = _wide_losses(raw, scores is not None)
+        raw = evals_in_domain(raw) if losses is None and scores is None else stacked(raw, losses, scores)
+        for shape in (loss_in_other_units, joined_shares, runs_of_steps, values_beside_losses, peak_of_rates):
+            raw = shape(raw)
+        runs = check_table(replace(raw, notes=(*kept, *raw.notes)), how.get("n_params_kind"))
+        runs = replace(runs, read_with=tuple(read_with)).with_roles(how.get("source_eval"), how.get("target_eval"))
+    except DataError as error:
+        return Shaped(found, raw, columns or {}, losses, scores, None, error)
+    return Shaped(found, raw, columns or {}, losses, scores, runs)
 
 
 def _as_flags(
@@ -208,17 +275,23 @@ def _wide_losses(raw: RawTable, scored: bool) -> tuple[dict[str, str] | None, Ra
 
 def load_table(source: Any, columns: Mapping[str, str] | None) -> RawTable:
     """Read a table as it was found, numbers made plain; no row is checked."""
-    raw = replace(_found(source, columns), columns=columns)
-    for shape in (unnested, decimal_marks, plain_units, budget_or_progress):
+    raw = _found(source, columns)
+    for shape in (*LAYOUTS, unnested, decimal_marks, plain_units, budget_or_progress):
         raw = shape(raw)
     return raw
 
 
 def _found(source: Any, columns: Mapping[str, str] | None) -> RawTable:
+    """Return a table as it stands in its source."""
+    return replace(_opened(source, columns), columns=columns)
+
+
+def _opened(source: Any, columns: Mapping[str, str] | None) -> RawTable:
     if not isinstance(source, str | Path):
         return from_dataframe(source)
     piped = str(source) == "-"
-    path = existing_file(STDIN if piped else Path(source))
+    place, sheet = file_and_sheet(str(source))
+    path = existing_file(STDIN if piped else place)
     label = "stdin" if piped else str(path)
     # Two, for .csv.gz.
     endings = [ending.lower() for ending in path.suffixes[-2:]]
@@ -230,4 +303,8 @@ def _found(source: Any, columns: Mapping[str, str] | None) -> RawTable:
         return read_json(path, label)
     if ending in (".parquet", ".pq"):
         return read_parquet(path, label)
+    if ending == ENDING:
+        return read_spreadsheet(path, label, sheet)
+    if ending in (".md", ".markdown"):
+        return read_markdown(path, label)
     raise DataError(f"{label}: files ending in {ending!r} are not read. Expected {_ENDINGS}; save the table as CSV.")

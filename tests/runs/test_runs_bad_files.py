@@ -120,7 +120,6 @@ def test_another_delimiter_is_read_and_said(tmp_path, mark, name):
 @pytest.mark.parametrize(
     ("encoding", "parts"),
     [
-        ("utf-16", ["UTF-16", "ff fe", "Save it as UTF-8"]),
         ("utf-16-le", ["row 1", "zero byte at byte 1", "UTF-16", "Save it as UTF-8"]),
         ("utf-32", ["UTF-32", "Save it as UTF-8"]),
         ("latin-1", ["row 3", "byte 0xe9", "not UTF-8", repr("\xe9"), "Save it as UTF-8"]),

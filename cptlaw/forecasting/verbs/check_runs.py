@@ -23,6 +23,7 @@ from cptlaw.forecasting.scores.derived import as_meant
 from cptlaw.forecasting.verbs.arguments import asked
 from cptlaw.laws import Law, law
 from cptlaw.result import Line, Result, Table, plain
+from cptlaw.runs import unread_findings
 from cptlaw.runs.points import as_points, in_tokens
 from cptlaw.schedules import Schedule
 from cptlaw.signatures import spell_out
@@ -115,6 +116,7 @@ def check(
     refuse_others(restraint, GivenRestraint.__annotations__, "check")
     law_name, runs, on, where = asked(law_name, runs, on, where)
     table, on, copied = as_meant(runs, on, "target")
+    copied += unread_findings(table, where)
     points = pd.DataFrame() if at is None else in_tokens(as_points(at), table.frame)
     if on in table.scores:
         return check_scores(table, on, where)

@@ -19,7 +19,7 @@ from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.forecasting.verbs.arguments import asked
 from cptlaw.laws import law
 from cptlaw.laws.score_law import known_score_laws
-from cptlaw.runs import Runs
+from cptlaw.runs import Runs, unread_findings
 from cptlaw.signatures import spell_out
 
 
@@ -88,6 +88,7 @@ def fit(
     if how.get("restraint") not in (None, "none"):
         raise UsageError(f"restraint={how['restraint']!r}: expected none, which fits the rows alone.")
     table, on, copied = as_meant(runs, on)
+    copied += unread_findings(table, where)
     is_score = _is_score(law_name, table, on)
     averaged = isinstance(law_name, str) and law_name == "auto"
     of_one = {name: how.get(name) for name in ("delta", "starts", "fix", "tie", "bound", "prior")}

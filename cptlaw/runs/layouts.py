@@ -1,0 +1,143 @@
+"""Tables as they stand in spreadsheets and messages: units below the header, lines of means, errors, failed runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.errors import listed
+from cptlaw.runs.naming import loss_columns
+from cptlaw.runs.raw_table import RawTable
+from cptlaw.runs.tracker_names import AMOUNTS, PERCENT
+from cptlaw.units import NUMBER, parse_quantity
+
+LAST = 10  # rows at the end of a table, among which lines of means may be
+SUMMARIES = frozenset("mean means average avg median std sd stdev total sum min max".split())
+# What stands in the place of a loss that was not measured because the run did not come so far.
+FAILED = frozenset("oom failed crash crashed diverged killed timeout preempted running pending skipped".split())
+_OTHER_UNITS = frozenset(
+    "nat nats token tokens tok toks param params parameters step steps frac fraction share bits - id name text".split()
+)
+_ERROR = re.compile(rf"\s*({NUMBER})\s*(?:±|\+/-|\+-|\\pm)\s*{NUMBER}\s*|\s*({NUMBER})\s*\([0-9.]+\)\s*")
+_PARTS = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%?\s*[:/]\s*(\d+(?:\.\d+)?)\s*%?\s*")
+_PARTED = 0.5  # percent by which two parts of a whole may miss a hundred
+
+
+def units_below(raw: RawTable) -> RawTable:
+    """Return a table whose first row is data, of one that has the units of its columns there."""
+    frame = raw.frame
+    if len(frame) < 2 or not frame.columns.is_unique:
+        return raw
+    first = {str(name): frame[name].iloc[0] for name in frame.columns}
+    if not all(isinstance(cell, str) or _is_missing(cell) for cell in first.values()):
+        return raw  # a number, or a list
+    units = {name: cell.strip() for name, cell in first.items() if isinstance(cell, str) and cell.strip()}
+    known = {name: _unit(text) for name, text in units.items()}
+    if not units or None in known.values() or not any(_is_number(frame[name].iloc[1]) for name in units):
+        return raw
+    kept = {name: f"{name} ({units[name].strip('[]()')})" for name, kind in known.items() if kind}
+    rest = frame.iloc[1:].rename(columns=kept)
+    return raw.reshaped(rest, f"the row below the header holds units: {listed(kept.values() or units.values())}")
+
+
+def _unit(text: str) -> str | None:
+    """Return ``"scaled"`` for a unit that scales its numbers, nothing for another unit, ``None`` for what is none."""
+    word = text.strip().strip("[]()").lower()
+    if word in AMOUNTS or word in PERCENT or word == "%":
+        return "scaled"
+    return "" if word in _OTHER_UNITS else None
+
+
+def without_summaries(raw: RawTable) -> RawTable:
+    """Return a table without lines of means and the like, which are no runs."""
+    frame = raw.frame
+    texts = [name for name in frame.columns if not pd.api.types.is_numeric_dtype(frame[name])]
+    if not frame.columns.is_unique:
+        return raw
+    name = raw.taken.get("run") or (texts[0] if texts else None)
+    if name is None or name not in texts:
+        return raw
+    # They stand at the end, or nobody would take them for what they are; a table of many rows is not gone through.
+    of_end = np.zeros(len(frame), dtype=bool)
+    of_end[-LAST:] = [str(cell).strip().strip("*_").lower() in SUMMARIES for cell in frame[name].iloc[-LAST:]]
+    if not of_end.any() or of_end.sum() > max(1, len(frame) // 4):
+        return raw
+    lines = ", ".join(str(row) for row in frame.index[of_end][:4])
+    return raw.reshaped(frame[~of_end], f"left out as no runs: {listed(frame[name][of_end].map(repr))} (row {lines})")
+
+
+def without_errors(raw: RawTable) -> RawTable:
+    """Return a table whose numbers stand alone, of one that has their errors beside them, as in ``1.947 ± 0.007``."""
+    return _mapped(raw, _ERROR, lambda match: match[1] or match[2], "errors beside numbers are left out in {}")
+
+
+def parts_as_shares(raw: RawTable) -> RawTable:
+    """Return a table with the first share of two that add up to a hundred, as in ``80:20``, in columns nobody named."""
+
+    def share(match: re.Match[str]) -> float | None:
+        first, second = float(match[1]), float(match[2])
+        return first / 100 if abs(first + second - 100) <= _PARTED else None
+
+    return _mapped(raw, _PARTS, share, "of the two shares in {} the first is read", whole=True)
+
+
+def _mapped(
+    raw: RawTable, form: re.Pattern[str], value: Callable[[re.Match[str]], Any], note: str, whole: bool = False
+) -> RawTable:
+    """Return a table with the cells of a form replaced: in each column, or in free columns that have no other cells."""
+    texts, columns = raw.naming.text_columns, {}
+    for name in raw.free if whole else map(str, raw.frame.columns):
+        cells = raw.frame[name]
+        if name in texts or pd.api.types.is_numeric_dtype(cells):
+            continue
+        known = {cell: form.fullmatch(cell) for cell in {cell for cell in cells if isinstance(cell, str)}}
+        read = {cell: value(match) for cell, match in known.items() if match}
+        unread = len(read) < len(known) or None in read.values() or cells.isna().any()
+        if read and not (whole and unread):
+            columns[name] = pd.Series(
+                [read.get(cell, cell) if isinstance(cell, str) else cell for cell in cells],
+                index=cells.index,
+                dtype=object,
+            )
+    if not columns:
+        return raw
+    return raw.reshaped(raw.frame.assign(**columns), note.format(listed(map(repr, columns))))
+
+
+def without_failed(raw: RawTable) -> RawTable:
+    """Return a table without the losses of runs that did not come so far, where a word such as OOM stands for one."""
+    long = raw.taken.get("loss")
+    places = [long] if long is not None else list(loss_columns(map(str, raw.frame.columns)).values())
+    columns, words, left = {}, dict[str, None](), raw.frame
+    for name in places:
+        cells = raw.frame[name]
+        if pd.api.types.is_numeric_dtype(cells):
+            continue
+        failed = cells.map(lambda cell: isinstance(cell, str) and cell.strip().strip(".").lower() in FAILED)
+        if failed.any() and not failed.all():
+            words |= dict.fromkeys(cells[failed].str.strip())
+            columns[name] = cells.where(~failed, None)
+            left = left[~failed.reindex(left.index)] if long is not None else left
+    if not columns:
+        return raw
+    count = sum(int((raw.frame[name].notna() & values.isna()).sum()) for name, values in columns.items())
+    frame = left if long is not None else raw.frame.assign(**columns)
+    return raw.reshaped(frame, f"left out: {count} losses that say {listed(map(repr, words))}")
+
+
+def _is_missing(cell: Any) -> bool:
+    return cell is None or (pd.api.types.is_scalar(cell) and bool(pd.isna(cell)))
+
+
+def _is_number(cell: Any) -> bool:
+    if isinstance(cell, str):
+        try:
+            parse_quantity(cell)
+        except Exception:  # noqa: BLE001 - whatever it is, it is no number
+            return False
+        return True
+    return isinstance(cell, int | float) and not pd.isna(cell)

@@ -1,0 +1,85 @@
+"""How a file is read, kept beside it: the replies to what could not be told, to be looked at, edited or deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cptlaw.errors import DataError, among
+from cptlaw.reading import STDIN, read_yaml
+from cptlaw.writing import TEXT, write_text
+
+ENDING = ".cptlaw.yaml"
+MAPPINGS = ("columns", "losses", "scores")
+TEXTS = ("source_eval", "target_eval", "n_params_kind")
+_HEAD = "# How cptlaw reads {}: edit it, or delete it. What a command says of its own comes first.\n"
+
+
+def place_of_replies(source: Any) -> Path | None:
+    """Return where the replies on a file are kept; ``None`` where nothing can stand beside it."""
+    if not isinstance(source, str | Path) or str(source) == "-" or Path(source) == STDIN:
+        return None
+    path = Path(source)
+    return path.with_name(path.name + ENDING) if path.name else None
+
+
+def replies(source: Any) -> dict[str, Any]:
+    """Return what is kept beside a file, as arguments of `read_runs`; nothing where no file is there.
+
+    Raises
+    ------
+    DataError
+        If something else than replies stands there.
+    """
+    place = place_of_replies(source)
+    try:
+        if place is None or not place.is_file():
+            return {}
+    except (OSError, ValueError):  # a name that is too long
+        return {}
+    kept = read_yaml(place)
+    if not isinstance(kept, dict):
+        raise DataError(f"{place}: expected entries such as 'columns: {{replay: rr}}'. Mend it, or delete it.")
+    result: dict[str, Any] = {}
+    for name, value in kept.items():
+        if name not in (*MAPPINGS, *TEXTS):
+            raise DataError(f"{place}: {name!r} is no entry.{among(name, (*MAPPINGS, *TEXTS))} Mend it, or delete it.")
+        result[name] = _mapping(value, name, place) if name in MAPPINGS else str(value)
+    return result
+
+
+def _mapping(value: Any, name: str, place: Path) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise DataError(f"{place}: {name} is {value!r}. Expected a mapping such as {{replay: rr}}. Mend it.")
+    return {key: [str(one) for one in item] if isinstance(item, list) else str(item) for key, item in value.items()}
+
+
+def with_replies(source: Any, given: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return how a file is to be read, what is given before what is kept beside it, and a note on what was kept."""
+    kept = replies(source)
+    result = {name: value for name, value in given.items() if value is not None}
+    used = []
+    for name, value in kept.items():
+        if name in MAPPINGS:
+            added = {key: item for key, item in value.items() if key not in (result.get(name) or {})}
+            result[name] = {**added, **(result.get(name) or {})}
+        else:
+            added = {} if name in result else {name: value}
+            result |= added
+        used += [f"{key}={', '.join(item) if isinstance(item, list) else item}" for key, item in added.items()]
+    note = f"read as {place_of_replies(source)} says: {', '.join(used)}"
+    return result, (note,) if used else ()
+
+
+def keep_replies(source: str | Path, given: Mapping[str, Any]) -> Path | None:
+    """Keep beside a file how it is to be read, with what was kept there before; return where, or ``None``."""
+    import yaml  # few commands keep anything
+
+    place = place_of_replies(source)
+    how, _ = with_replies(source, given)
+    if place is None or not how:
+        return None
+    ordered = {name: how[name] for name in (*MAPPINGS, *TEXTS) if name in how}
+    text = yaml.safe_dump(ordered, sort_keys=False, allow_unicode=True, default_flow_style=False)
+    return write_text(place, _HEAD.format(Path(source).name) + text, TEXT)

@@ -1,0 +1,233 @@
+"""What was understood of a table before anything is answered from it: each column, and what is open."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cptlaw.findings import Finding
+from cptlaw.result import Line, Result, Table
+from cptlaw.runs.convert import to_numbers
+from cptlaw.runs.corpora import MAPPING
+from cptlaw.runs.derive import BATCH_SIZES, LENGTHS
+from cptlaw.runs.expressions import IGNORE, expression
+from cptlaw.runs.metrics import loss_unit
+from cptlaw.runs.questions import Question, as_flag, questions
+from cptlaw.runs.read import Shaped, shaped
+from cptlaw.runs.schema import COLUMNS, canonical_name, corpus_of, normal_name
+from cptlaw.runs.table import Runs
+from cptlaw.units import format_quantity
+
+UNUSED = "not used"
+UNITS = {
+    "n_params": "parameters",
+    "n_params_non_embedding": "parameters",
+    **dict.fromkeys(("tokens", "pt_tokens", "unique_tokens"), "tokens"),
+    "ptpp": "tokens per parameter",
+    "replay": "fraction",
+    "batch_tokens": "tokens per step",
+    "flops": "FLOP",
+    "step": "steps",
+    "samples": "samples",
+    "loss": "nats per token",
+}
+
+
+@dataclass(frozen=True)
+class ReadColumn:
+    """One column of a table, or one that follows from others, and what it was taken for.
+
+    Parameters
+    ----------
+    name
+        In the file; of a column that the file does not have, its own.
+    meaning
+        The column of a runs table, ``loss of EVAL``, the expression that it is a part of, or ``not used``.
+    unit
+        Of `low` and `high`; empty where there is none.
+    low, high
+        The range of its numbers; ``None`` for text.
+    example
+        Its first value, as it stands in the file.
+    """
+
+    name: str
+    meaning: str
+    unit: str
+    low: float | None
+    high: float | None
+    example: str
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Reading(Result):
+    """How a source is read: what each column was taken for, and what is open.
+
+    Parameters
+    ----------
+    columns
+        Those of the file, in its order, then those that follow from them.
+    open
+        Columns that vary and are read as nothing, each a question; what explains losses first.
+    notes
+        What was assumed.
+    runs
+        The checked runs, where the table could be read as runs.
+    """
+
+    label: str
+    columns: tuple[ReadColumn, ...]
+    open: tuple[Question, ...]
+    notes: tuple[str, ...]
+    runs: Runs | None
+
+    @property
+    def understood(self) -> bool:
+        """Whether nothing that is open explains losses, or keeps the table from being read."""
+        return not any(one.explains for one in self.open)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Nothing: what is open is the answer itself."""
+        return ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        from cptlaw.result import plain
+
+        counted = {} if self.runs is None else {"rows": len(self.runs), "evals": list(self.runs.evals)}
+        known = {"columns": self.columns, "open": self.open, "notes": self.notes}
+        result: dict[str, Any] = plain({"source": self.label, **counted, **known})
+        return result
+
+    @property
+    def title(self) -> str:
+        """What it is, in one line."""
+        if self.runs is None:
+            return f"{self.label}: not understood"
+        state = "understood" if self.understood else "not understood"
+        return f"{self.label}: {len(self.runs)} losses of {self.runs.frame['run'].nunique()} runs, {state}"
+
+    @property
+    def lines(self) -> list[Line]:
+        """The questions that are open, with the flags that answer them."""
+        lines: list[Line] = [] if self.runs is None else [("evals", ", ".join(map(self._eval, self.runs.evals)))]
+        for number, one in enumerate(self.open, 1):
+            lines.append((f"{'open' if one.explains else 'maybe'} {number}", one.question))
+            lines += [("", as_flag(choice)) for choice in one.choices]
+        return lines
+
+    def _eval(self, name: str) -> str:
+        role = "other" if self.runs is None else self.runs.role(name)
+        return name if role in (name, "other") else f"{name} ({role})"
+
+    @property
+    def tables(self) -> list[Table]:
+        """What each column was taken for."""
+        rows = [
+            (one.name, one.meaning, one.unit, _shown(one.low), _shown(one.high), one.example) for one in self.columns
+        ]
+        return [Table(("column", "read as", "unit", "lowest", "highest", "example"), tuple(rows))]
+
+
+def understand(source: Any, **how: Any) -> Reading:
+    """Say how a table is read; see `cptlaw.read`. A table that cannot be read as runs has its reason among the open.
+
+    Raises
+    ------
+    DataError
+        If there is no table to be read.
+    """
+    if isinstance(source, Runs):
+        of_runs = _from_runs(source)
+        return Reading(source.label, tuple(of_runs), questions(source), source.notes, source)
+    table = shaped(source, **how)
+    # What keeps the table from being read is the first question, and the only one: the others need its rows.
+    asked = [_trouble(table.error)] if table.runs is None else questions(table.runs)
+    notes = table.raw.notes if table.runs is None else table.runs.notes
+    return Reading(table.raw.label, tuple(_columns(table)), tuple(asked), tuple(notes), table.runs)
+
+
+def _trouble(error: Any) -> Question:
+    flags = re.findall(r"--columns '[^']+'|--columns \S+", str(error))
+    choices = [flag.removeprefix("--columns ").strip("'.,;:)") for flag in flags]
+    return Question("", str(error), tuple(dict.fromkeys(choices)), flags[0] if flags else "", True)
+
+
+def _columns(table: Shaped) -> Iterator[ReadColumn]:
+    meanings = _meanings(table)
+    frame = table.found.frame
+    for name in map(str, frame.columns):
+        meaning = meanings.get(name, UNUSED)
+        yield _column(name, meaning, frame[name], table.runs, table.found.frame[name])
+    told = set(meanings.values())
+    for name in _canonical(table.runs):
+        if name not in told and table.runs is not None and name not in table.runs.assumed:
+            yield _column(name, name, table.runs.frame[name], table.runs, table.runs.frame[name])
+
+
+def _from_runs(runs: Runs) -> Iterator[ReadColumn]:
+    known = _canonical(runs)
+    for name in map(str, runs.frame.columns):
+        yield _column(name, name if name in known else UNUSED, runs.frame[name], runs, runs.frame[name])
+
+
+def _canonical(runs: Runs | None) -> list[str]:
+    names = [] if runs is None else [str(name) for name in runs.frame.columns]
+    return [name for name in names if name in COLUMNS or corpus_of(name)]
+
+
+def _meanings(table: Shaped) -> dict[str, str]:
+    """Return what each column of the file was taken for."""
+    raw, result = table.raw, dict[str, str]()
+    for canonical, place in raw.taken.items():
+        result[place] = canonical
+    for kind, evals in (("loss", table.losses), ("score", table.scores)):
+        result |= {place: f"{kind} of {name}" for name, place in (evals or {}).items()}
+    names = [str(name) for name in table.found.frame.columns]
+    for key, text in table.columns.items():
+        if key == IGNORE:
+            result |= dict.fromkeys([text] if isinstance(text, str) else text, "ignored, as given")
+            continue
+        rule = None if text in names else expression(str(text), [*names, *table.found.taken, *COLUMNS])
+        for name in rule.names if rule else ():
+            place = table.found.taken.get(name, name)
+            # The column of parameters is still that one where tokens are FLOPs over it.
+            if place in names and result.get(place, canonical_name(str(key))) in (None, canonical_name(str(key))):
+                result[place] = f"{key} = {text}"
+    if table.runs is not None and "batch_tokens" in table.runs.frame.columns and "batch_tokens" not in raw.taken:
+        factors = [
+            name for name in names if normal_name(name.replace("/", ".").split(".")[-1]) in BATCH_SIZES + LENGTHS
+        ]
+        result |= {name: "batch_tokens" for name in factors if name not in result}
+    if MAPPING in names and table.runs is not None and MAPPING not in result and table.runs.corpora:
+        result[MAPPING] = "mix"
+    return result
+
+
+def _column(name: str, meaning: str, cells: Any, runs: Runs | None, found: Any) -> ReadColumn:
+    canonical = meaning.partition(" ")[0]
+    values = cells
+    if runs is not None and canonical in runs.frame.columns and canonical != "loss":
+        values = runs.frame[canonical]
+    elif runs is not None and meaning.startswith("loss of ") and meaning[8:] in runs.evals:
+        values = runs.on(meaning[8:]).frame["loss"]
+    numbers, unreadable = to_numbers(values)
+    known = numbers[np.isfinite(numbers)]
+    is_text = bool(unreadable.any()) or not known.size or (canonical in COLUMNS and not COLUMNS[canonical].numeric)
+    present = list(found[found.notna()].head(1))
+    unit = UNITS.get(canonical, "fraction" if corpus_of(canonical) else "")
+    if canonical == "loss" and runs is not None:
+        unit = loss_unit(runs.on(meaning[8:]).frame) if meaning.startswith("loss of ") else loss_unit(runs.frame)
+    low, high = (None, None) if is_text else (float(known.min()), float(known.max()))
+    return ReadColumn(name, meaning, unit, low, high, str(present[0])[:40] if present else "")
+
+
+def _shown(value: float | None) -> str:
+    if value is None:
+        return ""
+    return format_quantity(value) if abs(value) >= 1e4 else f"{value:.5g}"
