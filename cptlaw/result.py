@@ -24,10 +24,12 @@ if TYPE_CHECKING:
 Line = tuple[str, str]
 Progress = Callable[[str], None]  # receives what is being done, a line at a time
 
+IN_LIBRARY = "summary(verbose=True) shows all"
+
 LEFT = ' style="text-align:left"'
 """What cells of text ask of a notebook, whose own style puts them at the right."""
 
-_NUMBER = re.compile(r"[-+<>]?[0-9.]+(e[-+]?[0-9]+)?[KMBT%]?|-|")
+_NUMBER = re.compile(r"[-+<>]?[0-9.,]+(e[-+]?[0-9]+)?[KMBT%]?|-|")
 _COLOURS = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
 
@@ -45,12 +47,15 @@ class Table:
         What it lists; also what a screen reader says.
     note
         What its readers must know, under it.
+    close
+        Whether it follows the lines without a gap, as more of them.
     """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     caption: str = ""
     note: str = ""
+    close: bool = False
 
     @classmethod
     def of(
@@ -129,6 +134,11 @@ class Result:
         """What there is to list."""
         return []
 
+    @property
+    def most_findings(self) -> int:
+        """How many kinds of findings are shown unless all are asked for."""
+        return MOST_SHOWN
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; what is not known or not finite is null."""
         result: dict[str, Any] = plain(self)
@@ -138,20 +148,25 @@ class Result:
         """Return the answer as one JSON object."""
         return json.dumps(plain(self.to_dict()), indent=2, allow_nan=False)
 
-    def summary(self, verbose: bool = False, quiet: bool = False) -> str:
+    def summary(
+        self, verbose: bool = False, quiet: bool = False, *, how: str = IN_LIBRARY, words: Wording = in_python
+    ) -> str:
         """Return the answer as text.
 
         Parameters
         ----------
         verbose
-            Every finding instead of the worst three, and the details.
+            Every finding instead of the worst ones, and the details.
         quiet
             No finding at all.
+        how, words
+            What shows all findings, and how an option is written here.
         """
         parts = [as_text(self.title, self.lines + (self.details if verbose else []), self.tables)]
         if not quiet and self.findings:
-            parts.append("\n".join(finding_lines(self.findings, verbose, "summary(verbose=True) shows all")))
-        return "\n\n".join(parts)
+            parts.append("\n".join(finding_lines(self.findings, verbose, how, words, self.most_findings)))
+        gap = "\n" if self.most_findings == 1 and not verbose else "\n\n"
+        return gap.join(parts)
 
     def __repr__(self) -> str:
         return self.summary()
@@ -186,8 +201,8 @@ def as_text(title: str, lines: Sequence[Line] = (), tables: Iterable[Table] = ()
     """Return an answer without its findings, for a pipe."""
     width = max((len(label) for label, _ in lines), default=0)
     head = [title, *(f"  {label:<{width}}  {text}".rstrip() if width else f"  {text}" for label, text in lines)]
-    shown = (table.text() for table in tables if table.rows)
-    return "\n".join([*head, *(f"\n{_indented(text)}" for text in shown)])
+    shown = (("" if table.close else "\n", table.text()) for table in tables if table.rows)
+    return "\n".join([*head, *(gap + _indented(text) for gap, text in shown)])
 
 
 def as_html(
@@ -212,8 +227,9 @@ def finding_lines(
     verbose: bool = False,
     how: str = "-v shows all",
     words: Wording = in_python,
+    most: int = MOST_SHOWN,
 ) -> list[str]:
-    """Return findings as lines: the worst three kinds and how many more there are, or all of them.
+    """Return findings as lines: the worst kinds and how many more there are, or all of them.
 
     Parameters
     ----------
@@ -225,6 +241,8 @@ def finding_lines(
         What shows all of them.
     words
         How an option is written here.
+    most
+        How many kinds are shown; of one alone the others are counted on its own line.
 
     Examples
     --------
@@ -234,13 +252,17 @@ def finding_lines(
     if verbose:
         return [line for finding, _ in group(findings, by_code=False) for line in finding.text(words).splitlines()]
     groups = group(findings)
+    if most == 1 and groups:
+        first, *rest = groups[0][0].text(words).splitlines()
+        others = sum(count for _, count in groups) - 1
+        return [first + (f" (and {others} other{'s' if others > 1 else ''}, {how})" if others else ""), *rest]
     lines, said = [], False
-    for finding, count in groups[:MOST_SHOWN]:
+    for finding, count in groups[:most]:
         more = "" if count == 1 else f" (+{count - 1} like it{'' if said else f', {how}'})"
         said = said or count > 1
         first, *rest = finding.text(words).splitlines()
         lines += [first + more, *rest]
-    left = sum(count for _, count in groups[MOST_SHOWN:])
+    left = sum(count for _, count in groups[most:])
     if left:
         lines.append(f"and {left} other{'s' if left > 1 else ''}{'' if said else f', {how}'}")
     return lines
@@ -272,13 +294,13 @@ def on_terminal(
             listed.add_column(Text(name), justify="right" if right else "left", overflow="fold", no_wrap=right)
         for row in table.rows:
             listed.add_row(*(Text(cell) for cell in row))
-        yield Text("")
+        yield from ([] if table.close else [Text("")])
         yield from ([Text(f"  {table.caption}")] if table.caption else [])
         yield Padding(listed, (0, 0, 0, 2))
         yield from ([Text(f"  {table.note}", style="dim")] if table.note else [])
     if not quiet and answer.findings:
         yield Text("")
-        for line in finding_lines(answer.findings, verbose, how or "summary(verbose=True) shows all", words):
+        for line in finding_lines(answer.findings, verbose, how or IN_LIBRARY, words, answer.most_findings):
             severity = line.partition(":")[0]
             style = _COLOURS.get(severity)
             shown = Text(line, style="" if style else "dim")

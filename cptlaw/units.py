@@ -160,38 +160,62 @@ def format_percent(fraction: float, digits: int = 3) -> str:
     """
     if not math.isfinite(fraction):
         return str(fraction)
-    text = f"{100 * fraction:.{digits}g}"
+    text = f"{100 * fraction + 0.0:.{digits}g}"  # never -0%
     # More digits before the point than were asked for are no reason for an exponent.
     whole = "e+" in text and abs(fraction) < READABLE
     return f"{100 * fraction:.0f}%" if whole else f"{text}%"
 
 
-def short_percent(fraction: float) -> str:
+def short_percent(fraction: float, limit: float | None = None) -> str:
     """Print a share as a percentage of two digits, whole ones from ten on; no finer than a tenth of a percent.
+
+    Parameters
+    ----------
+    limit
+        What the share is compared with: it then has as many digits as tell on which side of that it lies.
 
     Examples
     --------
-    >>> short_percent(0.0312), short_percent(1.784), short_percent(-0.002), short_percent(2.2e-5)
+    >>> short_percent(0.0312), short_percent(1.784), short_percent(-0.002), short_percent(-2.2e-5)
     ('3.1%', '178%', '-0.2%', '0%')
+    >>> short_percent(0.2452, limit=0.25), short_percent(0.0196, limit=0.02)
+    ('24.5%', '1.96%')
     """
-    return f"{100 * fraction:.0f}%" if abs(fraction) >= 0.0995 else format_percent(round(fraction, 3), 2)
+    whole = abs(fraction) >= 0.0995
+    if limit is not None and (places := _deciding(100 * (fraction - limit))) > (0 if whole else 1):
+        return f"{100 * fraction:.{places}f}%"
+    return f"{100 * fraction:.0f}%" if whole else format_percent(round(fraction, 3), 2)
 
 
-def format_span(value: float, low: float | None, high: float | None) -> str:
+def _deciding(gap: float) -> int:
+    """Return how many decimals tell a number from one that differs by so much; of nearly equal ones, three."""
+    return 3 if abs(gap) < 1e-3 else max(0, math.ceil(-math.log10(abs(gap))))
+
+
+def format_span(value: float, low: float | None, high: float | None, limit: float | None = None) -> str:
     """Print a loss with its interval, to no more digits than the interval leaves it; an end may be open.
+
+    Parameters
+    ----------
+    limit
+        What the loss is compared with: it then has two decimals at least, and as many as tell it from that.
 
     Examples
     --------
     >>> format_span(1.5975, 1.5358, 1.6616), format_span(2.1244, 2.12, 2.13), format_span(2.1, None, None)
     ('1.60 (1.54 to 1.66)', '2.124 (2.120 to 2.130)', '2.1')
-    >>> format_span(2.1, 2.0, None)
-    '2.10 (2.00 or more)'
+    >>> format_span(2.1, 2.0, None), format_span(1.3382, 0.9, 1.8, limit=1.4)
+    ('2.10 (2.00 or more)', '1.34 (0.90 to 1.80)')
     """
     ends = [end for end in (low, high) if end is not None and math.isfinite(end)]
     places = decimals(value, ends)
+    if limit is not None:
+        places = max(2, _deciding(value - limit), places or 0)
     if places is None:
         return f"{value:.4g}"
     middle, *shown = (f"{number:.{places}f}" for number in (value, *ends))
+    if not shown:
+        return middle
     if len(shown) == 2:
         return f"{middle} ({shown[0]} to {shown[1]})"
     return f"{middle} ({shown[0]} or more)" if ends[0] == low else f"{middle} (up to {shown[0]})"

@@ -121,7 +121,7 @@ def measured_base(base: pd.DataFrame, point: Mapping[str, float]) -> float | Non
 def _merge(
     base: Mapping[str, float], without: Mapping[str, Any], weight: float, tokens_per_param: float, n_params: float
 ) -> Mapping[str, Any]:
-    result: dict[str, Any] = {"method": "merge", "merge_weight": round(weight, 1)}
+    result: dict[str, Any] = {"name": "no-replay-merged", "method": "merge", "merge_weight": round(weight, 1)}
     for role, start in base.items():
         share, wide = share_of_change(role, weight, tokens_per_param, n_params)
         losses = start + (without[role] - start) * share
@@ -131,7 +131,8 @@ def _merge(
 
 
 def _adapter(base: Mapping[str, float], without: Mapping[str, Any], entry: Mapping[str, Any]) -> Mapping[str, Any]:
-    result: dict[str, Any] = {"method": "lora", "rank_over_width": entry["rank_over_width"]}
+    rank = entry["rank_over_width"]
+    result: dict[str, Any] = {"name": f"adapter-{rank:.2g}-of-width", "method": "lora", "rank_over_width": rank}
     gains, rises = (np.asarray(entry[name]) for name in ("gain", "forgetting"))
     for role, shares in (("target", gains[::-1]), ("source", rises)):  # of a gain the least is the highest loss
         ends = base[role] + (without[role] - base[role]) * shares

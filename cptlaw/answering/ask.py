@@ -12,6 +12,7 @@ from cptlaw.answering.by_kind import best_kind
 from cptlaw.answering.of_corpora import from_mixes
 from cptlaw.answering.question import RANGE, Asked
 from cptlaw.answering.result import Answer
+from cptlaw.answering.takes import devices_of, finished
 from cptlaw.answering.with_runs import from_runs
 from cptlaw.answering.without_runs import from_studies
 from cptlaw.errors import UsageError
@@ -90,6 +91,7 @@ def answer(
         published = {name: one for name, one in model.known.items() if runs is None or name != "lr_pretrain"}
         given |= {name: value for name, value in published.items() if given.get(name) is None}
     question = Asked.read(given)
+    devices_of(question)  # a wrong one is said before minutes of work
     if runs is None and question.benchmarks:
         raise UsageError("limits in points (--min, --max-drop) need RUNS with scores: the studies of others have none.")
     if runs is None:
@@ -98,13 +100,13 @@ def answer(
             if value is not None:
                 instead = " What merges and adapters come to: -v, or `alternatives`." if name in WHOLE else ""
                 raise UsageError(f"{label(name)} chooses among runs, and no runs were given.{instead}")
-        result = from_studies(question, shift)
+        result = finished(from_studies(question, shift), question)
         if model is None:
             return result
         notes = [*model.findings, *([TEXT_NOT_PUBLIC] if model.text_is_secret and question.replay_of is None else [])]
         named_runs = tuple({"base": base, **cell} for cell in result.next_runs)
         return replace(result, next_runs=named_runs, findings=by_severity([*notes, *result.findings]))
-    for name in ("lr_pretrain", "batch_tokens", "replay_of"):
+    for name in ("lr_pretrain", "replay_of"):
         if getattr(question, name) is not None:
             raise UsageError(f"{label(name)} is for an answer without RUNS: your table says how its runs were trained.")
     table = runs if isinstance(runs, Runs) else read_runs(runs)
@@ -115,7 +117,7 @@ def answer(
             return from_mixes(table, question, rows, seed)
         return from_runs(table, question, rows, schedules, seed)
 
-    result = best_kind(table, question, where, ask)
+    result = finished(best_kind(table, question, where, ask), question)
     more = [*(() if model is None else model.findings), *(() if shift is None else (UNREAD,))]
     return replace(result, findings=by_severity([*result.findings, *more])) if more else result
 

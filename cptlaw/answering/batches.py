@@ -18,6 +18,7 @@ import numpy as np
 
 from cptlaw.laws.calculus import Array
 
+LEAST_STEPS = 1000  # of a run: fewer leave a schedule without shape, so that a short run takes a smaller batch
 MEASURED = "measured in pre-training of 48M to 589M parameters"
 
 
@@ -82,7 +83,8 @@ def advised(n_params: float, ptpp: float, tokens: float, given: float | None) ->
     """Return the batch to take as fields of an answer, and what half and twice of it cost.
 
     Which tokens count in continual pre-training is not settled: those of the run alone make the low end, those of
-    pre-training with them (as arXiv:2606.05610 has it for compute) the high one; advised is the middle, in logs.
+    pre-training with them (as arXiv:2606.05610 has it for compute) the high one; advised is the middle, in logs, or
+    less where that would leave the run fewer than `LEAST_STEPS` steps.
 
     Parameters
     ----------
@@ -94,7 +96,8 @@ def advised(n_params: float, ptpp: float, tokens: float, given: float | None) ->
     law = valley()
     low, high = (float(law.best(n_params, seen)[1]) for seen in (tokens, tokens + n_params * ptpp))
     centre = float(np.sqrt(low * high))
-    asked = given or centre
+    best = min(centre, max(low, tokens / LEAST_STEPS))
+    asked = given or best
     options = []
     for factor in (0.5, 1.0, 2.0):
         rise, least = law.beside(float(np.log(factor * asked / centre)))
@@ -106,4 +109,4 @@ def advised(n_params: float, ptpp: float, tokens: float, given: float | None) ->
                 "loss_rise_at_it": least,
             }
         )
-    return {"batch_tokens": centre, "batch_tokens_lo": low, "batch_tokens_hi": high, "batch_options": tuple(options)}
+    return {"batch_tokens": best, "batch_tokens_lo": low, "batch_tokens_hi": high, "batch_options": tuple(options)}

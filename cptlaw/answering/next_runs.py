@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from cptlaw.answering.steps import NEXT_RUNS
@@ -12,6 +13,7 @@ from cptlaw.errors import CptlawError
 from cptlaw.findings import Finding
 from cptlaw.planning.next_runs.cells import Bases, candidates
 from cptlaw.planning.next_runs.open_forecast import open_forecast
+from cptlaw.planning.next_runs.suggestion import Suggestion
 from cptlaw.runs import Runs
 from cptlaw.units import format_percent
 
@@ -42,16 +44,40 @@ def next_runs(
         bases, forecast = Bases.of(runs.frame), open_forecast(leading, row, INTERVAL, fitted)
         for budget in (share * flops for share in SHARES):
             suggestion = forecast.answer(cells, bases, budget, NEXT_RUNS)
-            if suggestion.cells:
+            told = {one.code for one in suggestion.findings}
+            if suggestion.cells and "little-to-gain" not in told:
                 rate = float(row["lr_peak"].iloc[0]) if "lr_peak" in row else None
                 chosen = suggestion.to_dict()["cells"]
-                return tuple({**cell, "lr_peak": cell["lr_peak"] or rate} for cell in chosen), [], budget
+                of = f"the interval of the {fitted.on} loss"
+                shares = _narrowing(suggestion)
+                return (
+                    tuple(
+                        {**cell, "lr_peak": cell["lr_peak"] or rate, "narrows": {"of": of, "by": share}}
+                        for cell, share in zip(chosen, shares, strict=True)
+                    ),
+                    [],
+                    budget,
+                )
             noise = next((one for one in suggestion.findings if one.code == "noise-binds"), None)
     except CptlawError as error:
         return (), [Finding("info", "no-suggestion", f"which runs to buy next cannot be said: {error}")], None
     most = format_percent(SHARES[-1])
-    none = f"no run for up to {most} of the plan's compute would narrow the interval of the {fitted.on} loss"
+    none = f"no run for up to {most} of the plan's compute narrows the {fitted.on} loss by a twentieth"
     if noise is None:
         advice = "Only runs as large as the plan would narrow it further."
         return (), [Finding("info", "no-suggestion", f"{none}.", advice)], None
     return (), [Finding("info", "no-suggestion", f"{none}: {noise.message}", noise.advice)], None
+
+
+def _narrowing(suggestion: Suggestion) -> list[float]:
+    """Return by which share each run narrows the interval, those before it made; an open end counts as in the gains."""
+    low, high = (
+        end if end is not None else suggestion.loss * factor
+        for end, factor in zip(suggestion.interval_before, (np.exp(-1.0), np.exp(1.0)), strict=True)
+    )
+    left = high - low
+    shares = []
+    for cell in suggestion.cells:
+        shares.append(float(cell.gain / left))
+        left -= cell.gain
+    return shares

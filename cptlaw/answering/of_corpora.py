@@ -10,9 +10,11 @@ import pandas as pd
 from cptlaw import planning
 from cptlaw.answering.next_runs import next_runs
 from cptlaw.answering.question import IN_POINTS, RANGE, Asked
+from cptlaw.answering.refusals import ROOM
 from cptlaw.answering.result import Answer
 from cptlaw.answering.scores import fitted_scores
 from cptlaw.answering.steps import chosen_rows, how_fitted
+from cptlaw.answering.takes import batch_of_runs, lowest_probability
 from cptlaw.answering.with_runs import evidence, laws_in, tokens_assumed
 from cptlaw.answering.words import in_answer
 from cptlaw.commands import command_line
@@ -73,11 +75,13 @@ def from_mixes(runs: Runs, question: Asked, where: str | None = None, seed: int 
         },
         what_if=_what_if(asked, fits, roles, goal, sure),
         blocking=blocking,
-        best_reachable=_reachable(sure),
+        best_reachable=_reachable(asked, fits, sure, roles, given),
+        reference=_reference(asked, sure, roles),
+        **({"batch_tokens": asked.batch_tokens} if asked.batch_tokens else batch_of_runs(runs, asked.n_params)),
         next_runs=cells,
         findings=by_severity(dict.fromkeys([*findings, *map(in_answer, sure.findings), *of_fits, *trouble])),
         evidence=evidence(runs, fits),
-        steps=_steps(question, [*chosen_rows(runs, where), *how_fitted(None, seed)], (*fits, *scores), given),
+        commands=_commands(question, [*chosen_rows(runs, where), *how_fitted(None, seed)], (*fits, *scores), given),
         _plan=sure,
     )
 
@@ -245,15 +249,38 @@ def _limit(name: str) -> str:
     return {"max-loss": "max-target-loss", "max-forgetting": "max-forgetting"}.get(kind, name)
 
 
-def _reachable(plan: CorporaPlan) -> dict[str, float | None] | None:
+def _reference(question: Asked, plan: CorporaPlan, roles: Mapping[str, str]) -> Mapping[str, Any] | None:
+    loss = _base(plan, roles)
+    kind = "measured" if question.base_source_loss is None else "given"
+    return None if loss is None else {"kind": kind, "loss": loss, "sd": 0.0}
+
+
+def _reachable(
+    question: Asked, fits: Mapping[str, Any], plan: CorporaPlan, roles: Mapping[str, str], given: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """Return the mix that comes nearest to the limits, and the value of the first blocking one that it does keep."""
     if plan.best_reachable is None:
         return None
+    empty = dict.fromkeys(("limit", "replay", "tokens", "target_loss", "forgetting", "probability"))
     # Those of scores are in points already.
     lowest = {LIMITS.get(name.partition(" ")[0], name): value for name, value in plan.best_reachable.items()}
-    return {"target_loss": None, "forgetting": None} | lowest
+    for name, value in (plan.feasible_from or {}).items():
+        kind, _, on = name.partition(" ")
+        option = {"max-forgetting": "max_forgetting", "max-loss": "max_loss"}.get(kind)
+        if option is None:
+            continue
+        room = value + ROOM * max(abs(value), ROOM)
+        found = planning.mix(fits, **{**given, option: {**given[option], on: room}}, **_risk(question, question.risk))
+        if found.feasible and (row := _row(question, found)) is not None:
+            kept = chances(plan.limits, row)
+            goal = [name for name, weight in found.minimise.items() if weight > 0]
+            fields = {**empty, "limit": value, "mix": dict(found.mix), "tokens": found.tokens}
+            fields |= {"replay": found.mix.get(roles["source"])} if "source" in roles else {}
+            return {**fields, **_losses(found, roles, goal), "probability": lowest_probability(kept)}
+    return {**empty, **lowest}
 
 
-def _steps(question: Asked, rows: list[str], evals: tuple[str, ...], given: Mapping[str, Any]) -> tuple[str, ...]:
+def _commands(question: Asked, rows: list[str], evals: tuple[str, ...], given: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the commands that repeat the answer: a fit for each eval, and the plan."""
     files = {name: f"{file_name(name)}.json" for name in evals}
     lines = [command_line(["cptlaw", "fit", *rows, "--on", name, "-o", file]) for name, file in files.items()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -10,13 +11,17 @@ from cptlaw import planning
 from cptlaw.answering.question import KINDS, Asked
 from cptlaw.answering.words import as_answer
 from cptlaw.errors import UsageError
+from cptlaw.findings import Finding, by_severity
 from cptlaw.planning import MixPlan
 from cptlaw.planning.mixes.expected import best_over_rates
 from cptlaw.planning.mixes.mix import build_mixes
 from cptlaw.planning.mixes.trade_off import plan_at
 from cptlaw.planning.scenario import LimitedData, ReferenceKind, TradeOff, read_scenario
+from cptlaw.units import format_percent
 
 REFERENCES: tuple[ReferenceKind, ...] = ("measured", "base-law", "asymptote")  # the first that can be had
+WHOLE_RANGE = {"min_replay": 0.0, "max_replay": 1.0}  # searched where what was run keeps no limit
+MOST_OF_LIMITED = 0.99  # at replay 1 no number of tokens holds one of the new domain
 SHORTER = (0.5, 0.25, 0.125)  # of the tokens that a budget pays for, where all of them break a limit
 
 
@@ -24,6 +29,8 @@ def plan(
     question: Asked, fits: Mapping[str, Any], risk: float | None, scores: Mapping[str, Any] | None = None
 ) -> MixPlan:
     """Return the plan that answers a question, each limit held with a probability.
+
+    Where no replay that was run keeps the limits, all shares are searched, and a finding says so.
 
     Parameters
     ----------
@@ -39,6 +46,36 @@ def plan(
     UsageError
         If forgetting is limited and there is no base model's loss that it could count from.
     """
+    given = _given(question, fits, risk, scores)
+    found = _best(question, fits, given)
+    whole = {name: end for name, end in WHOLE_RANGE.items() if name not in question.given}
+    if found.feasible or not whole or not found.mix.reads_replay:
+        return found
+    if question.kind == "limited-data" and "max_replay" in whole:
+        whole["max_replay"] = MOST_OF_LIMITED
+    wider = _best(question, fits, {**given, **whole})
+    if not wider.feasible:
+        return wider
+    return replace(wider, findings=by_severity([*wider.findings, _beyond(found, wider)]))
+
+
+def _beyond(found: MixPlan, wider: MixPlan) -> Finding:
+    """Say that only a share of replay beyond those that were run keeps the limits."""
+    low, high, needed = found.mix.low, found.mix.high, wider.replay or 0.0
+    return Finding(
+        "warning",
+        "replay-beyond-runs",
+        f"no replay that was run, {format_percent(low)} to {format_percent(high)}, keeps the limits; by the laws "
+        f"{format_percent(needed)} does, which no run has shown.",
+        "Run one there before you rely on it.",
+        data={"low": low, "high": high, "replay": needed},
+    )
+
+
+def _given(
+    question: Asked, fits: Mapping[str, Any], risk: float | None, scores: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Return what the plan is asked, with the best reference that there is."""
     source = fits.get("source")
     given = question.of_plan | ({"scores": scores} if scores else {})
     if risk is None:
@@ -47,6 +84,12 @@ def plan(
         given.pop("base_source_loss", None)
     elif question.base_source_loss is None:
         given |= _reference(question, fits, given)
+    return given
+
+
+def _best(question: Asked, fits: Mapping[str, Any], given: Mapping[str, Any]) -> MixPlan:
+    """Return the plan of the kind that is asked for."""
+    source = fits.get("source")
     if question.kind == "limited-data":
         ranged: dict[str, Any] = _run_range(given, fits) | given
         return planning.limited_data(fits["target"], source, **ranged)

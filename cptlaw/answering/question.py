@@ -89,6 +89,12 @@ class Asked(Question):
         return self.max_forgetting is not None or self.max_target_loss is not None or bool(self.benchmarks)
 
     @property
+    def limits(self) -> dict[str, float]:
+        """The limits on forgetting and the target loss, by the names that an answer has for them."""
+        known = {"max-forgetting": self.max_forgetting, "max-target-loss": self.max_target_loss}
+        return {name: value for name, value in known.items() if value is not None}
+
+    @property
     def kind(self) -> str:
         """The plan that answers it, by what is given.
 
@@ -114,19 +120,18 @@ class Asked(Question):
     @property
     def text(self) -> str:
         """The question in words."""
-        model = f"a model of {format_quantity(self.n_params, 4)} parameters"
+        model = f"{format_quantity(self.n_params, 4)} parameters"
         if self.ptpp is not None:
             budget = f"{self.ptpp:,.0f}" if self.ptpp >= 1000 else f"{self.ptpp:.4g}"
-            model += f", pre-trained on {budget} tokens per parameter"
+            model += f" ({budget} tokens each)"
         what = {
-            "limited-data": f"with {format_quantity(self.target_tokens or 0, 4)} tokens of the new domain",
+            "limited-data": f"with {format_quantity(self.target_tokens or 0, 4)} new tokens",
             "trade-off": f"on {format_quantity(self.spendable or 0, 4)} tokens",
             "min-tokens": "on as few tokens as will do",
         }.get(self.kind, "")
         if self.budget is not None:
-            within = (
-                f"within {format_quantity(self.budget, 4)} FLOPs ({format_quantity(self.spendable or 0, 4)} tokens)"
-            )
+            within = f"within {format_quantity(self.budget, 4)} FLOPs"
+            within += f" ({format_quantity(self.spendable or 0, 4)} tokens)"
             what = f"{what}, {within}" if self.kind == "min-tokens" else within
         limits = []
         if self.max_forgetting is not None:
@@ -135,4 +140,4 @@ class Asked(Question):
             limits.append(f"target loss at most {self.max_target_loss:g}")
         limits += [f"{name} at least {format_percent(value)}" for name, value in (self.min_score or {}).items()]
         limits += [f"{name} down at most {100 * value:g} points" for name, value in (self.max_drop or {}).items()]
-        return f"How to continue {model}, {what}" + (f"; {', '.join(limits)}" if limits else "")
+        return f"How to continue {model} {what}" + (f"; {', '.join(limits)}" if limits else "")

@@ -18,7 +18,7 @@ from cptlaw.writing import file_name
 NEXT_RUNS = 2  # that an answer names
 
 
-def steps(
+def commands(
     runs: Runs,
     question: Asked,
     where: str | None,
@@ -73,6 +73,7 @@ def chosen_rows(runs: Runs, where: str | None) -> list[str]:
 def _plan(question: Asked, fits: Mapping[str, Any], planned: MixPlan) -> list[str] | None:
     """Return the words of the plan; a question without limits has one only where there is a source loss to weigh."""
     kind, given = question.kind, question.of_plan
+    given |= planned.searched_range
     if kind == "trade-off" and planned.tokens is not None:
         given["tokens"] = planned.tokens  # a budget need not be spent
     if kind in ("trade-off", "pareto") and not question.limited:

@@ -11,12 +11,16 @@ from typing import Any
 import pandas as pd
 
 from cptlaw.answering.alternatives import alternatives, measured_base
+from cptlaw.answering.answer_text import runs_text
+from cptlaw.answering.choices import choices
 from cptlaw.answering.next_runs import next_runs
 from cptlaw.answering.planned import plan
 from cptlaw.answering.question import Asked
-from cptlaw.answering.result import Answer, runs_in_words
+from cptlaw.answering.refusals import nearest_mix
+from cptlaw.answering.result import Answer
 from cptlaw.answering.scores import fitted_scores
-from cptlaw.answering.steps import answer_command, how_fitted, steps, to_sharpen
+from cptlaw.answering.steps import answer_command, commands, how_fitted, to_sharpen
+from cptlaw.answering.takes import batch_of_runs
 from cptlaw.answering.what_if import by_replay, measured_rates, other_sizes, point_of, what_if
 from cptlaw.answering.words import in_answer
 from cptlaw.errors import UsageError
@@ -34,6 +38,7 @@ from cptlaw.units import format_quantity
 
 AUTO = "auto"
 WITHOUT_RISK = ("feasible", "replay", "tokens", "flops", "lr_peak")
+ONE_SD = 0.6827  # coverage of one standard deviation on either side
 EXPECTED = ("target_loss", "source_loss", "forgetting")
 
 
@@ -51,11 +56,14 @@ def from_runs(
     asked, few = with_known_doubt(asked, (*fits.values(), *scores.values()))
     # Twice: the plan that is given, and the one that an even chance would allow, which is the price of doubt.
     sure, plain = (plan(asked, fits, risk, scores) for risk in (asked.risk, None))
+    reachable, nearest = (None, None) if sure.feasible else nearest_mix(asked, fits, sure, scores)
     of_fits = (item for one in (*fits.values(), *scores.values()) for item in one.findings)
     findings = [*notes, *few, *about, *map(in_answer, sure.findings), *of_fits]
     ends = [name + end for name in EXPECTED for end in ("", "_lo", "_hi")]
-    # Where doubt leaves no mix, the runs that would lessen it are those for the mix of even odds.
-    cells, trouble, spending = _next_runs(runs, asked, fits, sure if sure.feasible else plain)
+    # Where doubt leaves no mix, the runs that would lessen it are those for the mix of an even chance, or the nearest.
+    known = next((one for one in (sure, plain, nearest) if one is not None and one.feasible), sure)
+    cells, trouble, spending = _next_runs(runs, asked, fits, known)
+    options = by_replay(asked, sure, _base_target_loss(fits["target"].base, asked, sure))
     how = how_fitted(schedules, seed)
     return Answer(
         question=asked.text,
@@ -77,21 +85,33 @@ def from_runs(
         without_risk={name: getattr(plain, name, None) for name in (*WITHOUT_RISK, *EXPECTED)},
         what_if=what_if(asked, fits, sure),
         other_sizes=other_sizes(asked, fits, asked.risk, scores) if sure.feasible else (),
-        options=by_replay(asked, sure, _base_target_loss(fits["target"].base, asked, sure)),
-        alternatives=_alternatives(asked, fits, sure),
+        options=options,
+        alternatives=(*choices(asked, fits, sure, plain, scores, options), *_alternatives(asked, fits, sure)),
         blocking=sure.blocking,
-        best_reachable=sure.best_reachable,
+        best_reachable=reachable,
+        reference=_reference(asked, sure),
+        **({"batch_tokens": asked.batch_tokens} if asked.batch_tokens else batch_of_runs(runs, asked.n_params)),
         next_runs=cells,
         findings=by_severity(dict.fromkeys([*findings, *trouble])),
         evidence=evidence(runs, fits),
-        steps=steps(runs, asked, where, fits, sure, scores=scores, how=how, spending=spending),
+        commands=commands(runs, asked, where, fits, sure, scores=scores, how=how, spending=spending),
         _page=lambda: replace(
             _page(runs, asked, fits, sure, scores),
-            to_train=runs_in_words(cells),
+            to_train=runs_text(cells),
             commands=(answer_command(runs, asked, where, how),),
         ),
         _plan=sure,
     )
+
+
+def _reference(question: Asked, sure: MixPlan) -> Mapping[str, Any] | None:
+    """Return from which loss forgetting counts, and one standard deviation of the doubt about it, in nats."""
+    if sure.mix.forgetting is None:
+        return None
+    reference = sure.mix.forgetting.reference
+    measured = "measured" if reference.kind == "measured" else "estimated"
+    sd = reference.loss * reference.half_width(ONE_SD)
+    return {"kind": measured if question.base_source_loss is None else "given", "loss": reference.loss, "sd": sd}
 
 
 def _alternatives(question: Asked, fits: Mapping[str, Any], plan: MixPlan) -> tuple[Mapping[str, Any], ...]:

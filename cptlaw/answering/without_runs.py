@@ -17,21 +17,24 @@ from cptlaw.answering import batches, studies
 from cptlaw.answering.alternatives import ENDS, instead
 from cptlaw.answering.question import RISK, Asked
 from cptlaw.answering.result import Answer
+from cptlaw.answering.takes import MIX, SURER, lowest_probability
 from cptlaw.commands import command_line
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy
 from cptlaw.laws.calculus import Array
+from cptlaw.planning.mixes.repetition import effective_tokens
 from cptlaw.planning.result import flops_of
 from cptlaw.units import format_percent, format_quantity
 
 SHARES = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5)  # of replay, in the table
-MOST_REPLAY = 0.9
+MOST_REPLAY = 0.99  # at 1 no number of tokens holds one of the new domain
 LEAST_TOKENS = 0.01  # of what there is to spend: a plan may spend less, where no replay keeps the limit
 NEARLY = 0.95  # of the best gain: what the cheapest plan must reach
 PRACTICE = "published practice replays 5 to 30 % (Ibrahim et al. 2024, Gu et al. 2024)"
 PILOT_SHARES = (1 / 64, 1 / 32, 1 / 16, 1 / 8)  # of the tokens that are asked about
 PILOT_REPLAYS = (0.0, 0.05, 0.1, 0.25, 0.5)
-PILOTS = 3
+PILOT_RATES = (1.0, 0.5, 2.0)  # of the advised peak, a pilot each: what another rate does is unknown too
+PILOT_STEPS = 200  # at the advised batch: below these a schedule has no shape
 INTERVAL = 0.9
 RATES = (0.1, 1.0)  # of the peak of pre-training: where published runs lie
 SEEN_RATES = (0.01, 2.0)
@@ -63,6 +66,8 @@ class Setting:
         Log of the base model's target loss over its source loss, where both were given.
     unread
         Whether the base model has never read the replayed corpus.
+    unique
+        Tokens of the new domain that there are, where they may be read more than once.
     """
 
     n_params: float
@@ -73,6 +78,7 @@ class Setting:
     known: bool
     novelty: float | None
     unread: bool
+    unique: float | None = None
 
     def rows(self, replay: Any, tokens: Any, lr_peak: float | None = None) -> pd.DataFrame:
         """Return rows that `studies.expected` takes."""
@@ -84,8 +90,9 @@ class Setting:
 
     def outcomes(self, replay: Any, tokens: Any, lr_peak: float | None = None) -> tuple[studies.Outlook, ...]:
         """Return forgetting and gain at mixes."""
-        frame = self.rows(replay, tokens, lr_peak)
-        return studies.expected("forgetting", frame), studies.expected("gain", frame)
+        counted = tokens if self.unique is None else effective_tokens(tokens, replay, self.unique)
+        lost, won = (self.rows(replay, each, lr_peak) for each in (tokens, counted))
+        return studies.expected("forgetting", lost), studies.expected("gain", won)
 
 
 def from_studies(question: Asked, shift: str | None) -> Answer:
@@ -109,8 +116,9 @@ def from_studies(question: Asked, shift: str | None) -> Answer:
         chosen |= {"cheapest": plans["cheapest"], "without_risk": {"feasible": True, **_mix(even)}}
     elif limited:
         chosen |= _blocked(setting, question)
-    pilots = next_pilots(setting, question)
     at = plan or option(setting, question, knee)
+    batch = batches.advised(setting.n_params, setting.ptpp, at["tokens"], question.batch_tokens)
+    pilots = next_pilots(setting, question, question.batch_tokens or batch["batch_tokens"])
     return Answer(
         question=question.text,
         kind=question.kind,
@@ -120,13 +128,18 @@ def from_studies(question: Asked, shift: str | None) -> Answer:
         options=table,
         knee=knee,
         **_rate(setting, at),
-        **batches.advised(setting.n_params, setting.ptpp, at["tokens"], question.batch_tokens),
-        alternatives=_alternatives(setting, question, at),
-        next_runs=tuple({str(key): value for key, value in cell.items()} for cell in pilots.to_dict("records")),
+        **batch,
+        alternatives=(*_choices(setting, question, plans, table), *_alternatives(setting, question, at)),
+        reference=_reference(question),
+        searched=(0.0, MOST_REPLAY),
+        next_runs=tuple(
+            {**{str(key): value for key, value in cell.items()}, "narrows": {"of": "forgetting", "by": cell["gain"]}}
+            for cell in pilots.to_dict("records")
+        ),
         rule_of_thumb=PRACTICE,
         findings=(*_findings(question, setting, pilots, at), *([ASSUMED] if shift is None else [])),
         evidence=_evidence(),
-        steps=(_pilots_command(question, setting.shift),),
+        commands=(_pilots_command(question, setting.shift),),
     )
 
 
@@ -150,7 +163,9 @@ def _setting(question: Asked, shift: str | None) -> Setting:
     losses = (question.base_target_loss, question.base_source_loss)
     novelty = None if losses[0] is None or losses[1] is None else float(np.log(losses[0] / losses[1]))
     unread = question.replay_of == "other"
-    return Setting(question.n_params, question.ptpp, shift or UNLIKE, peak, pretrain, known, novelty, unread)
+    repeated = (question.max_epochs or 1.0) > 1.0
+    unique = question.target_tokens if repeated else None
+    return Setting(question.n_params, question.ptpp, shift or UNLIKE, peak, pretrain, known, novelty, unread, unique)
 
 
 def option(setting: Setting, question: Asked, replay: float, tokens: float | None = None) -> dict[str, float]:
@@ -168,7 +183,7 @@ def option(setting: Setting, question: Asked, replay: float, tokens: float | Non
 
 def _tokens(question: Asked, replay: float) -> float:
     if question.target_tokens is not None:
-        return float(question.target_tokens / (1.0 - replay))
+        return float((question.max_epochs or 1.0) * question.target_tokens / (1.0 - replay))
     return float(question.spendable or 0.0)
 
 
@@ -226,18 +241,57 @@ def _least_gain(question: Asked) -> float | None:
 def _blocked(setting: Setting, question: Asked) -> dict[str, Any]:
     """Return which limit nothing keeps, and the best value in reach: of the target loss, within that of forgetting."""
     risk = question.risk or RISK
-    alone = _plans(setting, question.replaced(max_target_loss=None), risk).get("best")
-    if alone is None:
-        replays = np.linspace(0.0, MOST_REPLAY, 91)
-        few = [LEAST_TOKENS * _tokens(question, each) for each in replays]
-        reach = {
-            "target_loss": None,
-            "forgetting": float(setting.outcomes(replays, few)[0].quantile(risk).min()),
+    near = _plans(setting, question.replaced(max_target_loss=None), risk).get("best")
+    blocking = "max-forgetting" if near is None else "max-target-loss"
+    if near is None:
+        replays = np.linspace(0.0, MOST_REPLAY, 100)
+        few = np.array([LEAST_TOKENS * _tokens(question, each) for each in replays])
+        forgotten = setting.outcomes(replays, few)[0].quantile(risk)
+        place = int(np.argmin(forgotten))
+        limit = float(forgotten[place])
+        near = option(setting, question, float(replays[place]), float(few[place]))
+    else:
+        fall = float(setting.outcomes(near["replay"], near["tokens"])[1].fall(1.0 - risk)[0])
+        limit = (question.base_target_loss or 0.0) * (1.0 - fall)
+    of_plan = _of_plan(setting, question, near)
+    reach = {name: of_plan.get(name) for name in ("replay", "tokens", "target_loss", "forgetting")}
+    reach |= {"limit": limit, "probability": lowest_probability(of_plan["probabilities"])}
+    return {"blocking": blocking, "best_reachable": reach}
+
+
+def _reference(question: Asked) -> dict[str, Any]:
+    """Return the base model's source loss where it was given; forgetting is a share of it and needs none."""
+    loss = question.base_source_loss
+    return {"kind": "estimated" if loss is None else "given", "loss": loss, "sd": None if loss is None else 0.0}
+
+
+def _choices(
+    setting: Setting, question: Asked, plans: Mapping[str, Any], table: tuple[Mapping[str, Any], ...]
+) -> tuple[Mapping[str, Any], ...]:
+    """Return the cheaper, the safer and the run without replay beside a plan."""
+    best, risk = plans.get("best"), question.risk or RISK
+    if best is None:
+        return ()
+    result = [("cheaper", f"{NEARLY:.0%} of the gain", plans["cheapest"])]
+    for surer in SURER:
+        if surer > risk and (other := _plans(setting, question, surer).get("best")) is not None:
+            result.append(("safer", f"limits with {format_percent(surer)} probability", other))
+            break
+    if best["replay"] > 0.0:
+        result.append(("no-replay", "no replay", table[0]))
+    kept = [
+        {"name": name, "change": change, "method": MIX, **_of_plan(setting, question, row)}
+        for name, change, row in result
+        if name != "cheaper" or row["tokens"] < best["tokens"]
+    ]
+    return tuple(
+        {
+            **{key: value for key, value in row.items() if key not in ("probabilities", "target_gain")},
+            "target_gain": row["target_gain"][1],
+            "probability": lowest_probability(row["probabilities"]),
         }
-        return {"blocking": "max-forgetting", "best_reachable": reach}
-    fall = float(setting.outcomes(alone["replay"], alone["tokens"])[1].fall(1.0 - risk)[0])
-    lowest = (question.base_target_loss or 0.0) * (1.0 - fall)
-    return {"blocking": "max-target-loss", "best_reachable": {"target_loss": lowest, "forgetting": None}}
+        for row in kept
+    )
 
 
 def _mix(plan: Mapping[str, float]) -> dict[str, float]:
@@ -302,8 +356,10 @@ def _rate(setting: Setting, at: Mapping[str, float]) -> dict[str, Any]:
     }
 
 
-def next_pilots(setting: Setting, question: Asked) -> pd.DataFrame:
+def next_pilots(setting: Setting, question: Asked, batch_tokens: float) -> pd.DataFrame:
     """Return the three short runs of the base model that would narrow the forecast most per FLOP, in order.
+
+    Each has another peak rate, and at least `PILOT_STEPS` steps of the advised batch, where the run itself has them.
 
     Returns
     -------
@@ -312,19 +368,21 @@ def next_pilots(setting: Setting, question: Asked) -> pd.DataFrame:
         run and those above it, on average over the shares of replay in the table.
     """
     asked = setting.rows(SHARES, [_tokens(question, share) for share in SHARES])
-    mixes = [(replay, share * _tokens(question, 0.0)) for replay in PILOT_REPLAYS for share in PILOT_SHARES]
-    cells = setting.rows([replay for replay, _ in mixes], [tokens for _, tokens in mixes])
+    whole = _tokens(question, 0.0)
+    lengths = sorted({min(max(share * whole, PILOT_STEPS * batch_tokens), whole) for share in PILOT_SHARES})
+    mixes = [(replay, tokens) for replay in PILOT_REPLAYS for tokens in lengths]
+    of_mixes = [replay for replay, _ in mixes], [tokens for _, tokens in mixes]
+    cells = pd.concat([setting.rows(*of_mixes, rate * setting.lr_peak) for rate in PILOT_RATES], ignore_index=True)
     cells["flops"] = [flops_of(setting.n_params, tokens) for tokens in cells["tokens"]]
     joint = studies.learned("forgetting").joint("forgetting", pd.concat([asked, cells], ignore_index=True))
     before = float(studies.expected("forgetting", asked).spread.mean())
     taken: list[int] = []
     gains = []
     spread = before
-    for _ in range(PILOTS):
+    for number in range(len(PILOT_RATES)):
         left = {
             place: float(studies.narrowed(joint, len(asked), [len(asked) + each for each in (*taken, place)]).mean())
-            for place in range(len(cells))
-            if place not in taken
+            for place in range(number * len(mixes), (number + 1) * len(mixes))
         }
         # A run's worth is what it takes off the spread; what it costs counts by its square root, for a pilot costs
         # the attention of people too, and the cheapest would always win otherwise.
@@ -349,8 +407,8 @@ def _findings(question: Asked, setting: Setting, pilots: pd.DataFrame, at: Mappi
         Finding(
             "warning",
             "no-runs",
-            f"nothing of your own was measured: {len(listed)} studies of others speak here, {above} of them above 1B "
-            f"parameters and {small} below 1M, with other corpora, tokenizers and rates.",
+            f"no run of yours was measured: {len(listed)} studies of others speak here, {above} of them above 1B "
+            f"parameters and {small} below 1M.",
             f"Three short runs narrow the interval of forgetting by {format_percent(pilots['gain'].iloc[-1], 2)}.",
             data={"studies": len(listed), "above_1b": above, "below_1m": small},
         )

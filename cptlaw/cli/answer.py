@@ -21,7 +21,7 @@ SHIFTS = ("language", "domain", "code", "near")
     cls=Grouped,
     few=(
         *("source_eval", "target_eval", "n_params", "ptpp", "tokens", "target_tokens"),
-        *("max_forgetting", "max_target_loss", "output", "json"),
+        *("max_forgetting", "max_target_loss", "max_epochs", "gpus", "gpu_hour", "output", "json"),
     ),
 )
 @click.argument("runs", type=click.Path(), required=False)
@@ -50,6 +50,7 @@ def answer(runs: str | None, explain: bool, pilots: str | None, output: str | No
       cptlaw answer runs.csv --n-params 8B --ptpp 300 --max-forgetting 2% --max-target-loss 1.8 -o report.html
       cptlaw answer runs.csv --n-params 8B --ptpp 300 --tokens 20B --min gsm8k=60% --max-drop mmlu=1pt
       cptlaw answer --n-params 8B --ptpp 1875 --target-tokens 20B --shift language --pilots pilots
+      cptlaw answer --base llama-3.1-8b --target-tokens 20B --max-epochs 4 --gpus 64xH100 --mfu 40% --gpu-hour 2.50
     """
     import cptlaw as cl
 
@@ -73,6 +74,6 @@ def answer(runs: str | None, explain: bool, pilots: str | None, output: str | No
     if output is not None:
         show_notes([f"wrote {result.report(output, force=force)}"])
     if explain and not wants_json():
-        click.echo("\n".join(result.steps), err=True)
+        click.echo("\n".join(result.commands), err=True)
     # Pilots that were written have capitals to be filled in first, so that no command can follow at once.
     show(result, result.following if pilots is None else "")

@@ -15,7 +15,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "The question": (
         *("n_params", "ptpp", "base", "tokens", "target_tokens", "budget", "at", "shift"),
         *("lr_peak", "merge_weight", "lora_rank", "method", "vocab_added", "lr_pretrain", "batch_tokens", "replay_of"),
-        *("n", "sizes", "ptpps", "replays", "suggest_budget", "interval"),
+        *("max_epochs", "gpus", "mfu", "gpu_hour", "n", "sizes", "ptpps", "replays", "suggest_budget", "interval"),
     ),
     "Limits": (
         *("max_forgetting", "max_target_loss", "max_source_loss", "max_tokens", "min_score", "max_drop", "risk"),

@@ -73,7 +73,7 @@ def show(
 
 def show_text(result: Result) -> None:
     """Print an answer: in colour and at the width of the window on a terminal, plain in a pipe."""
-    from cptlaw.result import finding_lines, on_terminal
+    from cptlaw.result import on_terminal
 
     verbose, quiet = verbosity() > 0, verbosity() < 0
     if sys.stdout.isatty():
@@ -83,10 +83,7 @@ def show_text(result: Result) -> None:
         for part in on_terminal(result, verbose, quiet, MORE, as_option):
             console.print(part)
         return
-    lines = finding_lines(result.findings, verbose, MORE, as_option)
-    click.echo(result.summary(verbose=verbose, quiet=True))
-    if lines and not quiet:
-        click.echo("\n" + "\n".join(lines))
+    click.echo(result.summary(verbose, quiet, how=MORE, words=as_option))
 
 
 def as_option(remedy: Remedy) -> str:

@@ -23,12 +23,12 @@ PARTS = 15  # of a report of two fits with a plan
     cls=Grouped,
     few=(
         *("target", "source", "test_where", "n_params", "ptpp", "at"),
-        *("max_forgetting", "max_target_loss", "risk", "output"),
+        *("max_forgetting", "max_target_loss", "risk", "gpus", "gpu_hour", "output"),
     ),
 )
 @options.table
 @options.several(plans.target, plans.source)
-@of_scenario(ReportOfRuns, but=("unique_target_tokens", "repetition"))
+@of_scenario(ReportOfRuns, but=("repetition",))
 @click.option("--png", metavar="DIR", type=click.Path(), help="Write each figure as PNG too.")
 @click.option("--pdf", metavar="DIR", type=click.Path(), help="Write each figure as PDF too.")
 @options.output("REPORT", "REPORT.html", "The page.", required=True)

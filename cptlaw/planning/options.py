@@ -103,6 +103,14 @@ def share(value: Any, name: str) -> float:
     return number
 
 
+def at_least_one(value: Any, name: str) -> float:
+    """Return a number of times, 1 or more, such as ``4``."""
+    number = quantity(value, name)
+    if number < 1:
+        raise UsageError(f"{label(name)}: {shown(value)} is less than 1. Expected how often, such as 4.")
+    return number
+
+
 def probability(value: Any, name: str) -> float:
     """Return a probability strictly between 0 and 1."""
     return parse_probability(value, label(name))

@@ -3,17 +3,25 @@
 from typing import Annotated, Any
 
 from cptlaw.planning.options import Entry, amount, as_given
-from cptlaw.planning.scenario import Intervals, Limits, Mix, Quantity, Range, ScoreLimits, Supply, TargetLimit
+from cptlaw.planning.scenario import (
+    Hardware,
+    Intervals,
+    Limits,
+    Mix,
+    Quantity,
+    Range,
+    ScoreLimits,
+    Supply,
+    TargetLimit,
+)
 
 
-class Page(Intervals, total=False):
+class Page(Intervals, Hardware, total=False):
     """What is said of a report besides its plan."""
 
     at: Annotated[
         Any, Entry(as_given, "The forecast that matters, as for forecast --at. [default: the plan]", "K=V,..")
     ]
-    gpu: Annotated[str, Entry(as_given, "The device to say the cost in.", "NAME", default="h100")]
-    mfu: Annotated[Quantity, Entry(as_given, "Share of its peak that training reaches.", "P", default="40%")]
     test_where: Annotated[
         str | None, Entry(as_given, "Rows that were held out of the fits, to judge calibration on.", "Q")
     ]

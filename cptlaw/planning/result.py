@@ -8,6 +8,7 @@ from typing import Any
 
 from cptlaw.findings import Finding
 from cptlaw.laws.shared_tokens import WHOLE
+from cptlaw.planning.plan_fields import PLAN_FIELDS, field_line
 from cptlaw.planning.solve import Limit
 from cptlaw.result import Line, Result
 from cptlaw.runs.metrics import USUAL_UNIT
@@ -74,7 +75,7 @@ class LimitedPlan(Plan):
         lines += risk_lines(self.risk)
         if self.feasible and self.price_of_doubt is not None:
             # A small difference of two losses or counts: more digits would be read as sure.
-            lines.append(("at even odds", f"{self._price(float(f'{self.price_of_doubt:.2g}'))} less"))
+            lines.append(("with 50% probability", f"{self._price(float(f'{self.price_of_doubt:.2g}'))} less"))
         return lines
 
     def _found(self) -> list[Line]:
@@ -123,8 +124,9 @@ def risk_lines(risk: float | None) -> list[Line]:
 
 def model_text(plan: Any) -> str:
     """Return the model that a plan is for: its size and, where given, its pre-training tokens per parameter."""
-    budget = "" if plan.ptpp is None else f", ptpp {plan.ptpp:g}"
-    return f"n_params {format_quantity(plan.n_params, 4)}{budget}"
+    size, budget = (PLAN_FIELDS[name] for name in ("n_params", "ptpp"))
+    trained = "" if plan.ptpp is None else f", {budget.text(plan.ptpp)} {budget.label}"
+    return f"{size.text(plan.n_params)} {size.label}{trained}"
 
 
 def weights_text(plan: Any) -> str:
@@ -197,6 +199,12 @@ class MixPlan(LimitedPlan):
         return () if self._mix is None else tuple(self._mix.limits)
 
     @property
+    def searched_range(self) -> dict[str, float]:
+        """The ends of the range of replay that were given, rather than taken from the fits."""
+        ends = () if self._mix is None else (("min_replay", self._mix.low), ("max_replay", self._mix.high))
+        return {name: value for name, value in ends if name in self._mix.given.given}
+
+    @property
     def unit(self) -> str:
         """The unit of the losses, as the tables of the fits have them."""
         return USUAL_UNIT if self._mix is None else str(self._mix.unit)
@@ -210,24 +218,30 @@ class MixPlan(LimitedPlan):
         return f"{self._question()} for {model_text(self)}"
 
     def _expected(self) -> list[Line]:
-        lines = [] if self.replay is None else [("replay", format_percent(self.replay))]
-        if self.lr_peak is not None:
-            lines.append(("peak rate", f"{self.lr_peak:.3g}"))
+        known = [(name, getattr(self, name)) for name in ("replay", "lr_peak", "tokens", "atpp", "flops")]
+        lines = [field_line(name, value) for name, value in known if value is not None]
         if weights := weights_text(self):
             lines.append(("weights", weights))
-        lines += [
-            ("tokens", f"{quantity_text(self.tokens)} ({number_text(self.atpp, 3)} per parameter)"),
-            ("flops", quantity_text(self.flops)),
-        ]
         for role in ("target", "source"):
             loss, low, high = (getattr(self, f"{role}_loss{end}") for end in ("", "_lo", "_hi"))
             if loss is not None:
-                lines.append((f"{role} loss", f"{format_span(loss, low, high)} {self.unit}"))
+                limit = self._limit_on(f"{role}_loss")
+                lines.append((PLAN_FIELDS[f"{role}_loss"].label, f"{format_span(loss, low, high, limit)} {self.unit}"))
         if self.forgetting is not None:
-            text = self._forgetting(self.forgetting, self.forgetting_lo, self.forgetting_hi)
+            text = forgetting_text(
+                self.forgetting,
+                self.forgetting_lo,
+                self.forgetting_hi,
+                relative=self.forgetting_measure == "relative",
+                limit=self._limit_on("forgetting"),
+            )
             base = f"of the base model's {number_text(self.base_source_loss)} ({self.reference})"
-            lines.append(("forgetting", f"{text} {base}"))
+            lines.append((PLAN_FIELDS["forgetting"].label, f"{text} {base}"))
         return lines
+
+    def _limit_on(self, quantity: str) -> float | None:
+        """Return the limit on a quantity, where there is one."""
+        return next((limit.value for limit in self.limits if limit.about == quantity), None)
 
     def _price(self, value: float) -> str:
         return f"{number_text(value)} {self.unit.split()[0]} of target loss"
@@ -252,11 +266,13 @@ def flops_of(n_params: float, tokens: float) -> float:
     return FLOPS_PER_PARAMETER_TOKEN * n_params * tokens
 
 
-def forgetting_text(value: float, low: float | None, high: float | None, relative: bool) -> str:
-    """Print forgetting with its interval, of which either end may be open: a share in whole percent, or nats."""
+def forgetting_text(
+    value: float, low: float | None, high: float | None, relative: bool = True, limit: float | None = None
+) -> str:
+    """Print forgetting with its interval, of which either end may be open: a share in percent, or nats."""
     if not relative:
-        return format_span(value, low, high)
-    text, ends = short_percent(value), [short_percent(end) for end in (low, high) if end is not None]
+        return format_span(value, low, high, limit)
+    text, ends = short_percent(value, limit), [short_percent(end) for end in (low, high) if end is not None]
     span = f"{'up to ' * (low is None)}{' to '.join(ends)}{' or more' * (high is None)}"
     return f"{text} ({span})" if ends else text
 

@@ -17,6 +17,7 @@ from cptlaw.planning.options import (
     Entry,
     amount,
     as_given,
+    at_least_one,
     by_name,
     choice,
     count,
@@ -156,7 +157,27 @@ class LimitedMix(Mix, Sized, Limits, ScoreLimits, total=False):
     """A mix under limits."""
 
 
-class Supply(TypedDict, total=False):
+class Hardware(TypedDict, total=False):
+    """What a run is trained on, to say its cost; see `cptlaw.planning.cost`."""
+
+    gpus: Annotated[
+        str | None,
+        Entry(as_given, "Devices to say the cost in, as in 8xH100. [default: hours of an H100]", "KxNAME"),
+    ]
+    mfu: Annotated[Quantity, Entry(as_given, "Share of the devices' peak that training reaches. [default: 40%]", "P")]
+    gpu_hour: Annotated[Quantity, Entry(as_given, "Price of an hour of one device, as in 2.50.", "PRICE")]
+
+
+class Passes(TypedDict, total=False):
+    """How often the tokens of the new domain may be read."""
+
+    max_epochs: Annotated[
+        Quantity,
+        Entry(at_least_one, "Times that new text may be read; repeats count for less. [default: once]", "E"),
+    ]
+
+
+class Supply(Passes, total=False):
     """The tokens that there are to train on."""
 
     max_tokens: Annotated[Quantity, amount("100B", "Limit on adaptation tokens, as in 100B.", "D")]
@@ -176,10 +197,10 @@ class TradeOff(LimitedMix, TargetLimit, Range, total=False):
     tokens: Required[Annotated[Quantity, amount("10B", "Adaptation tokens, replay included.", "D")]]
 
 
-class LimitedData(LimitedMix, TargetLimit, WideRange, total=False):
+class LimitedData(LimitedMix, TargetLimit, WideRange, Passes, total=False):
     """The question of `limited_data`."""
 
-    target_tokens: Required[Annotated[Quantity, amount("5B", "Tokens of the target corpus, each read once.", "D")]]
+    target_tokens: Required[Annotated[Quantity, amount("5B", "Tokens of the target corpus that there are.", "D")]]
     within: Annotated[Quantity, Entry(share, "Fewest tokens so near the lowest loss, as in 0.3%.", "X", default=0.0)]
 
 
@@ -312,7 +333,7 @@ class CriticalPoint(KnownRun, total=False):
     peak: Annotated[Quantity, amount("2e-4", "The constant rate of CPT. [default: the peak of pre-training]", "LR")]
 
 
-class AnswerQuestion(KnownModel, PointLimits, TargetLimit, Range, total=False):
+class AnswerQuestion(KnownModel, PointLimits, TargetLimit, Range, Passes, Hardware, total=False):
     """The question of `answer`."""
 
     n_params: Annotated[Quantity, amount("8B", "Parameters of the model, as in 8B.", "N", law_input=True)]
@@ -326,7 +347,7 @@ class AnswerQuestion(KnownModel, PointLimits, TargetLimit, Range, total=False):
     base_target_loss: Annotated[
         Quantity, amount("2.1", "Target loss of the base model, where no run measured it.", "L0")
     ]
-    batch_tokens: Annotated[Quantity, amount("4M", "Without RUNS: tokens of a step to weigh. [default: the best]", "D")]
+    batch_tokens: Annotated[Quantity, amount("4M", "Tokens of an optimiser step. [default: the best known]", "D")]
     replay_of: Annotated[
         str | None,
         choice(REPLAY_OF, "Without RUNS: replay is text of the base's own pre-training, or other text. [default: own]"),

@@ -16,10 +16,10 @@ from cptlaw.fitting.uncertainty.chances import likelihood
 from cptlaw.forecasting.verbs import load_fit
 from cptlaw.laws import Context
 from cptlaw.planning import MixPlan, Suggestion, suggest
+from cptlaw.planning.cost import Hardware, hardware
 from cptlaw.planning.report_scenario import ReportOfRuns
 from cptlaw.planning.scenario import documented, read_scenario
 from cptlaw.reporting import words
-from cptlaw.reporting.cost import cost_text
 from cptlaw.reporting.drawings import draw
 from cptlaw.reporting.figures.calibration import as_doubt
 from cptlaw.reporting.figures.figure import Figure
@@ -32,6 +32,7 @@ from cptlaw.result import Progress
 from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.metrics import unit_of
 from cptlaw.schedules import read_schedules
+from cptlaw.units import format_quantity
 
 MOST_CELLS = 12
 
@@ -84,7 +85,7 @@ def report(
     tell = progress or (lambda part: None)
     given = {name: value for name, value in asked.items() if value is not None}
     page = read_scenario(ReportOfRuns, given, "report")
-    cost_text(0.0, page.gpu, page.mfu)  # a wrong device is said before minutes of work
+    devices = hardware(page.gpus, page.mfu, page.gpu_hour)  # a wrong one is said before minutes of work
     table = runs if isinstance(runs, Runs) else read_runs(runs)
     fits: tuple[Any, ...] = tuple(
         load_fit(fit) if isinstance(fit, str | Path) else fit for fit in (target, source) if fit is not None
@@ -115,7 +116,7 @@ def report(
         heading=(page.title if plan is None else None) or f"Continual pre-training: {kind}",
         question=(page.title if plan is not None else None) or words.question(subject.plan, subject.here),
         answer=words.answer(subject.plan, forecasts, unit_of(*fits)),
-        cost=_cost(subject, page.gpu, page.mfu),
+        cost=_cost(subject, devices),
         chances=tuple((limit, likelihood(chance)) for limit, chance in kept.values()),
         plan=subject.plan,
         suggestion=suggestion,
@@ -144,10 +145,12 @@ def _forecasts(subject: Subject) -> pd.DataFrame:
     return frame
 
 
-def _cost(subject: Subject, gpu: str, mfu: Any) -> str:
+def _cost(subject: Subject, devices: Hardware) -> str:
     """Return what the mix costs; nothing where there is no mix to train."""
     infeasible = subject.plan is not None and not subject.plan.feasible
-    return "" if subject.flops is None or infeasible else cost_text(subject.flops, gpu, mfu)
+    if subject.flops is None or infeasible:
+        return ""
+    return f"{format_quantity(subject.flops)} FLOPs: {devices.cost_text(subject.flops)}; {devices.assumed}"
 
 
 def _doubts(subject: Subject, forecasts: pd.DataFrame, suggestion: Suggestion | None) -> Iterator[Finding]:

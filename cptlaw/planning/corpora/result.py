@@ -67,7 +67,7 @@ class CorporaPlan(LimitedPlan):
     @property
     def title(self) -> str:
         """What was asked, in one line."""
-        model = "" if self.n_params is None else f" for n_params {format_quantity(self.n_params, 4)}"
+        model = "" if self.n_params is None else f" for {format_quantity(self.n_params, 4)} parameters"
         return f"Mix with the lowest loss{model} at {format_quantity(self.tokens, 4)} tokens"
 
     def _expected(self) -> list[Line]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,25 +11,22 @@ from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.mixes.expected import planned
 from cptlaw.planning.mixes.mix import FittedMix
-from cptlaw.planning.solve import Best, Limit, Space, solve
+from cptlaw.planning.solve import Best, Limit, Points, Space, solve
 from cptlaw.units import format_percent
 
 MORE = 1.02  # times the tokens, from which a mix with more replay is worth a word
 
 
-def lowest_target_loss(
-    mix: FittedMix, tokens: Callable[[Array], Array], within: float = 0.0
-) -> tuple[dict[str, Any], list[Finding]]:
-    """Return the fields of a plan for the lowest target loss, and its findings.
+def lowest_target_loss(mix: FittedMix, space: Space, within: float = 0.0) -> tuple[dict[str, Any], list[Finding], Best]:
+    """Return the fields of a plan for the lowest target loss, its findings, and the best point.
 
     Parameters
     ----------
-    tokens
-        Tokens of the whole mix at each replay, (n,) to (n,).
+    space
+        What may be chosen: points with ``replay`` and ``tokens``, and ``spent`` where repeated tokens count for less.
     within
         Share of the lowest target loss by which the fewest tokens may miss it.
     """
-    space = Space((mix.axis(),), lambda chosen: {**chosen, "tokens": tokens(chosen["replay"])})
 
     def search(limits: Sequence[Limit]) -> Best:
         lowest = solve(space, mix.target_loss, limits)
@@ -42,7 +39,7 @@ def lowest_target_loss(
         if within <= 0 or not lowest.kept:
             return lowest
         near = Limit("within", (1.0 + within) * lowest.value, mix.target_loss)
-        few = solve(space, lambda points: points["tokens"], (*limits, near))
+        few = solve(space, spent, (*limits, near))
         return replace(few, value=float(mix.target_loss(few.points)[0])) if few.kept else lowest
 
     fields, findings, best = planned(mix, space, mix.limits, search, {})
@@ -52,12 +49,17 @@ def lowest_target_loss(
         fields["best_reachable"] |= {"target_loss": free.value if free.kept else None}
     elif within > 0:
         findings += _more_replay(solve(space, mix.target_loss, mix.limits), best)
-    return fields, findings
+    return fields, findings, best
+
+
+def spent(points: Points) -> Array:
+    """Return the tokens that are trained on, of which repeated ones may count for less."""
+    return points.get("spent", points["tokens"])
 
 
 def _more_replay(lowest: Best, best: Best) -> list[Finding]:
     """Say what the lowest target loss would take, where fewer tokens come close to it."""
-    few, many = best.point["tokens"], lowest.point["tokens"]
+    few, many = (one.point.get("spent", one.point["tokens"]) for one in (best, lowest))
     if many <= MORE * few:
         return []
     return [

@@ -9,30 +9,53 @@ from typing import Any, Unpack
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy, by_severity
+from cptlaw.laws.calculus import Array
 from cptlaw.planning.mixes.best_replay import lowest_target_loss
 from cptlaw.planning.mixes.expected import best_over_rates
 from cptlaw.planning.mixes.mix import FittedMix, build_mixes
-from cptlaw.planning.result import MixPlan
+from cptlaw.planning.mixes.repetition import effective_tokens, read_often
+from cptlaw.planning.result import MixPlan, quantity_text
 from cptlaw.planning.scenario import LimitedData, documented, read_scenario
+from cptlaw.planning.solve import Axis, Points, Space
+from cptlaw.result import Line
 from cptlaw.units import format_percent, format_quantity
 
 
 @dataclass(frozen=True, repr=False)
 class LimitedDataPlan(MixPlan):
-    """Answer of `limited_data`. See `MixPlan` for its attributes."""
+    """Answer of `limited_data`. See `MixPlan` for the attributes that all mixes share.
+
+    Attributes
+    ----------
+    target_epochs
+        How often the plan reads the target tokens.
+    effective_tokens
+        Where it repeats them: unique tokens that would be worth as much as `tokens`.
+    """
+
+    target_epochs: float | None = None
+    effective_tokens: float | None = None
 
     def _question(self) -> str:
         return "Lowest target loss from limited target tokens"
 
+    def _expected(self) -> list[Line]:
+        lines = super()._expected()
+        if self.effective_tokens is not None:
+            worth = f"worth {quantity_text(self.effective_tokens)} tokens in all"
+            lines.append(("target data", f"read {self.target_epochs:.3g} times, {worth}"))
+        return lines
+
 
 def limited_data(target: Any, source: Any = None, **scenario: Unpack[LimitedData]) -> LimitedDataPlan:
-    """Find the replay with the lowest target loss where each target token is read once.
+    """Find the replay with the lowest target loss where target tokens are limited: each is read once, or more often.
 
-    All target tokens are used; replay adds source tokens to them, D = target_tokens / (1 - replay). Their cost does
-    not count, only the target loss (usage 2 of Que et al. 2024, eq. 11, arXiv:2406.01375), unless ``within`` is given:
-    then the fewest tokens whose target loss is so near the lowest. The range of replay is wider
-    than what the fits have seen: a finding says where the answer lies outside. With a risk the target loss that is
-    minimised stays the point forecast; the plan says what the risk adds to it (`price_of_doubt`).
+    All target tokens are used; replay adds source tokens to them, D = target_tokens / (1 - replay). With ``max_epochs``
+    they may be read up to so often, and repeats count for less (Muennighoff et al. 2023, arXiv:2305.16264). Their cost
+    does not count, only the target loss (usage 2 of Que et al. 2024, eq. 11, arXiv:2406.01375), unless ``within`` is
+    given: then the fewest tokens whose target loss is so near the lowest. The range of replay is wider than what the
+    fits have seen: a finding says where the answer lies outside. With a risk the target loss that is minimised stays
+    the point forecast; the plan says what the risk adds to it (`price_of_doubt`).
 
     Parameters
     ----------
@@ -69,9 +92,21 @@ def _from(mix: FittedMix, own: float) -> LimitedDataPlan:
             f"limited-data asks for the best replay, which law {mix.target.spec} does not read. Fit a law that does, "
             f"such as dcpt-l3."
         )
-    fields, result = lowest_target_loss(mix, lambda replay: own / (1.0 - replay), mix.given.within)
+    epochs = mix.given.max_epochs or 1.0
+
+    def tokens(chosen: dict[str, Array]) -> Points:
+        replay = chosen["replay"]
+        whole = chosen["epochs"] * own / (1.0 - replay)
+        counted = effective_tokens(whole, replay, own) if epochs > 1 else whole
+        return {**chosen, "spent": whole, "tokens": counted}
+
+    space = Space((mix.axis(), Axis("epochs", 1.0, epochs, log=True)), tokens)
+    fields, result, best = lowest_target_loss(mix, space, mix.given.within)
     if fields["feasible"]:
         result += _about_the_answer(mix, own, fields["replay"])
+        fields["target_epochs"] = best.point["epochs"]
+        fields["effective_tokens"] = best.point["tokens"] if epochs > 1 else None
+        result += read_often({"the target corpus": best.point["epochs"]})
     return LimitedDataPlan(findings=by_severity(result), **fields)
 
 

@@ -127,12 +127,15 @@ class Tokens:
         Bounds. Below the fewest fitted tokens laws claim that losses only fall, while forgetting sets in there.
     unique, repetition
         Unique target tokens, where they are limited, and what is said of repeating them.
+    epochs
+        How often they may be read at most, where that was said.
     """
 
     least: float
     most: float
     unique: float | None
     repetition: str
+    epochs: float | None = None
 
     @classmethod
     def of(cls, mix: FittedMix) -> Tokens:
@@ -151,7 +154,10 @@ class Tokens:
             )
         given, far = mix.given, MOST_TIMES * mix.largest_fitted_tokens
         most = far if given.max_tokens is None else min(given.max_tokens, far)
-        return cls(min(mix.smallest_fitted_tokens, most), most, given.unique_target_tokens, given.repetition)
+        repetition = given.repetition if given.max_epochs is None else "discount"
+        return cls(
+            min(mix.smallest_fitted_tokens, most), most, given.unique_target_tokens, repetition, given.max_epochs
+        )
 
     @property
     def discounts(self) -> bool:
@@ -172,9 +178,9 @@ class Tokens:
 
     def limits(self) -> tuple[Limit, ...]:
         """Return the limits on tokens of the target."""
-        if self.unique is None or self.discounts:
+        if self.unique is None or (self.discounts and self.epochs is None):
             return ()
-        return (at_most("unique-target-tokens", "of the target", self.unique),)
+        return (at_most("unique-target-tokens", "of the target", self.unique * (self.epochs or 1.0)),)
 
 
 def fewest(mix: FittedMix, tokens: Tokens, limits: Sequence[Limit]) -> Best:
@@ -220,7 +226,9 @@ def _binding(mix: FittedMix, tokens: Tokens, limits: Sequence[str], best: Best) 
     result = [name for name in limits if name != "unique-target-tokens"]
     if spent <= tokens.least * (1.0 + ROUNDING):
         result.append("smallest-fitted-tokens")
-    if tokens.unique is not None and (1.0 - replay) * spent >= tokens.unique * (1.0 - ON_LIMIT):
+    if tokens.unique is not None and (1.0 - replay) * spent >= tokens.unique * (tokens.epochs or 1.0) * (
+        1.0 - ON_LIMIT
+    ):
         result.append("unique-target-tokens")
     # A range of one replay was not chosen, so that its ends keep nothing from being better.
     if mix.low < mix.high:

@@ -16,6 +16,7 @@ from cptlaw.planning.mixes.expected import at_edge, best_over_rates
 from cptlaw.planning.mixes.mix import FittedMix, build_mixes
 from cptlaw.planning.result import MixPlan
 from cptlaw.planning.scenario import TradeOff, documented, read_scenario
+from cptlaw.planning.solve import Space
 
 
 @dataclass(frozen=True, repr=False)
@@ -67,7 +68,8 @@ def trade_off(target: Any, source: Any, **scenario: Unpack[TradeOff]) -> TradeOf
 
 def plan_at(mix: FittedMix, tokens: float) -> TradeOffPlan:
     """Answer the question for one mix."""
-    fields, result = lowest_target_loss(mix, lambda replay: np.full(len(replay), tokens))
+    space = Space((mix.axis(),), lambda chosen: {**chosen, "tokens": np.full(len(chosen["replay"]), tokens)})
+    fields, result, _ = lowest_target_loss(mix, space)
     if not any(loss.reads("tokens") for loss in mix.losses):
         result.append(
             Finding(
