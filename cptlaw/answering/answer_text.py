@@ -184,6 +184,9 @@ def refused_lines(answer: Answer) -> list[Line]:
         lines.append(("nearest", text if chance is None else f"{text}; within the limit: {likelihood(chance)}"))
     if answer.without_risk is not None:
         lines.append((EVEN, _price(answer)))
+    if answer.searched is not None:
+        ends = " to ".join(map(format_percent, answer.searched))
+        lines.append(("searched", f"{ends} replay: beyond it no study measured what the new text still gains"))
     return lines
 
 

@@ -91,7 +91,7 @@ def _best(question: Asked, fits: Mapping[str, Any], given: Mapping[str, Any]) ->
     """Return the plan of the kind that is asked for."""
     source = fits.get("source")
     if question.kind == "limited-data":
-        ranged: dict[str, Any] = _run_range(given, fits) | given
+        ranged: dict[str, Any] = {**_run_range(given, fits), **given}
         return planning.limited_data(fits["target"], source, **ranged)
     if question.kind == "min-tokens":
         return planning.min_tokens(fits["target"], source, **given)

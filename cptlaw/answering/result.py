@@ -203,7 +203,7 @@ class Answer(Result):
             # Without runs, and of a mix of k corpora, there is nothing to draw, and no extra to install for it.
             page = plain_page(self, *self._on_page())
             return write_text(path, page, REPORT, force=force)
-        written: Path = self._page().save(path, force=force)
+        written: Path = replace(self._page(), instead=tuple(self.tables)).save(path, force=force)
         return written
 
     def _on_page(self) -> tuple[list[Line], list[str], list[Table], tuple[str, ...]]:

@@ -27,7 +27,7 @@ from cptlaw.planning.result import flops_of
 from cptlaw.units import format_percent, format_quantity
 
 SHARES = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5)  # of replay, in the table
-MOST_REPLAY = 0.99  # at 1 no number of tokens holds one of the new domain
+MOST_REPLAY = 0.9  # where the search ends: beyond it no study has a gain
 LEAST_TOKENS = 0.01  # of what there is to spend: a plan may spend less, where no replay keeps the limit
 NEARLY = 0.95  # of the best gain: what the cheapest plan must reach
 PRACTICE = "published practice replays 5 to 30 % (Ibrahim et al. 2024, Gu et al. 2024)"

@@ -74,11 +74,10 @@ class Hardware:
         3.66
         """
         hours = None if flops is None else flops / (PEAK_FLOPS[self.name][0] * self.mfu) / 3600
-        known = hours is not None
         return {
             "gpu_hours": hours,
-            "days": hours / self.count / 24 if known and self.count is not None else None,
-            "cost": hours * self.gpu_hour if known and self.gpu_hour is not None else None,
+            "days": None if hours is None or self.count is None else hours / self.count / 24,
+            "cost": None if hours is None or self.gpu_hour is None else hours * self.gpu_hour,
         }
 
     def cost_text(self, flops: float) -> str:

@@ -17,6 +17,7 @@ from cptlaw.forecasting.verbs import load_fit
 from cptlaw.laws import Context
 from cptlaw.planning import MixPlan, Suggestion, suggest
 from cptlaw.planning.cost import Hardware, hardware
+from cptlaw.planning.plan_fields import PLAN_FIELDS
 from cptlaw.planning.report_scenario import ReportOfRuns
 from cptlaw.planning.scenario import documented, read_scenario
 from cptlaw.reporting import words
@@ -32,7 +33,6 @@ from cptlaw.result import Progress
 from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.metrics import unit_of
 from cptlaw.schedules import read_schedules
-from cptlaw.units import format_quantity
 
 MOST_CELLS = 12
 
@@ -150,7 +150,7 @@ def _cost(subject: Subject, devices: Hardware) -> str:
     infeasible = subject.plan is not None and not subject.plan.feasible
     if subject.flops is None or infeasible:
         return ""
-    return f"{format_quantity(subject.flops)} FLOPs: {devices.cost_text(subject.flops)}; {devices.assumed}"
+    return f"{PLAN_FIELDS['flops'].text(subject.flops)} FLOPs: {devices.cost_text(subject.flops)}; {devices.assumed}"
 
 
 def _doubts(subject: Subject, forecasts: pd.DataFrame, suggestion: Suggestion | None) -> Iterator[Finding]:

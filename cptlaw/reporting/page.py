@@ -21,10 +21,12 @@ from cptlaw.errors import needed_for
 from cptlaw.findings import MOST_SHOWN, Finding, group
 from cptlaw.fitting.fit import Fit
 from cptlaw.planning import MixPlan, Suggestion
+from cptlaw.planning.plan_fields import PLAN_FIELDS
 from cptlaw.reporting.figures import Figure
 from cptlaw.reporting.figures.figure import asset
 from cptlaw.reporting.images import write_images
 from cptlaw.reporting.points import score_table
+from cptlaw.reporting.still import still
 from cptlaw.result import Line, Result, Table
 from cptlaw.runs import Runs
 from cptlaw.runs.metrics import unit_of
@@ -35,18 +37,8 @@ PACKAGES = ("numpy", "scipy", "pandas", "plotly")  # what computed and drew; wit
 TO_DO = ("extrapolation", "unseen-input")  # doubts whose advice is a run
 MOST_CSV = 100_000  # bytes of a figure's data that the page carries as a download
 # Labels of a plan's lines that the answer, the limits or the cost have said.
-IN_ANSWER = {
-    "answer",
-    "binding",
-    "replay",
-    "peak rate",
-    "tokens",
-    "flops",
-    "target loss",
-    "source loss",
-    "forgetting",
-    "risk",
-}
+SAID = ("replay", "lr_peak", "tokens", "flops", "target_loss", "source_loss", "forgetting")
+IN_ANSWER = {"answer", "binding", "risk", *(PLAN_FIELDS[name].label for name in SAID)}
 
 
 @dataclass(frozen=True, repr=False)
@@ -86,6 +78,8 @@ class Report(Result):
     to_train
         The runs worth buying next in words, where the page is that of an answer, which chose them; none where no run
         is worth its cost.
+    instead
+        What else could be trained, where the page is that of an answer.
     """
 
     heading: str
@@ -105,6 +99,7 @@ class Report(Result):
     versions: Mapping[str, str] = field(default_factory=lambda: versions(PACKAGES))
     scores: pd.DataFrame = field(default_factory=pd.DataFrame)
     to_train: str | None = None
+    instead: tuple[Table, ...] = ()
 
     @property
     def title(self) -> str:
@@ -247,5 +242,6 @@ def _drawing(figure: Figure, place: int, markup: Any) -> dict[str, Any]:
         "caption": figure.caption,
         "height": figure.height,
         "json": markup(text),
+        "still": markup(still(figure.drawing, f"{figure.title}: {figure.caption}")),
         "csv": f"data:text/csv;base64,{base64.b64encode(content).decode()}" if small else "",
     }

@@ -16,7 +16,8 @@ def test_a_name_fills_in_what_a_question_needs():
     told = cl.answer(n_params=8.03e9, ptpp=15e12 / 8.03e9, lr_pretrain=3e-4, **asked)
     assert named.options == told.options
     assert named.lr_peak_hi == pytest.approx(3e-4)
-    assert dict(named.lines)["run next"].count("llama-3.1-8b on ") == 3
+    assert all(cell["base"] == "llama-3.1-8b" for cell in named.next_runs)
+    assert dict(named.lines)["run next"].startswith("llama-3.1-8b (")
     assert cl.answer(base="llama-3.1-8b", ptpp=100, **asked).options != named.options
 
 

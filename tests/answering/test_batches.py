@@ -8,7 +8,6 @@ import pytest
 
 import cptlaw as cl
 from cptlaw.answering.batches import valley
-from cptlaw.errors import UsageError
 from studies.forecasts import rates_and_batches
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -41,12 +40,15 @@ def test_an_answer_says_which_batch_and_what_others_cost():
     assert asked.batch_tokens == got.batch_tokens
     assert asked.batch_options[1]["batch_tokens"] == 32e6
     assert asked.batch_options[1]["loss_rise"] > twice["loss_rise"]
-    assert "at 32M losses" in dict(asked.lines)["batch"]
+    assert "at 32M losses" in dict(asked.details)["batch"]
 
 
-def test_a_table_says_its_batches_itself():
-    with pytest.raises(UsageError, match="--batch-tokens"):
-        cl.answer("runs.csv", n_params="8B", tokens="1B", batch_tokens="4M")
+def test_a_run_has_so_many_steps_of_its_batch():
+    got, asked = (cl.answer(**QUESTION, max_forgetting="20%", batch_tokens=batch) for batch in (None, "32M"))
+    assert got.steps == round(got.tokens / got.batch_tokens) >= 1000
+    assert asked.steps == round(asked.tokens / 32e6)
+    short = cl.answer(**{**QUESTION, "target_tokens": "50M"}, max_forgetting="20%")
+    assert short.steps >= 990  # a smaller batch, so that a schedule has a shape
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="../shared/data is not there: the valley cannot be fitted")

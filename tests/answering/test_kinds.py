@@ -9,7 +9,7 @@ import pytest
 import cptlaw as cl
 from cptlaw.answering.planned import plan
 from cptlaw.answering.question import WITHIN, Asked
-from cptlaw.answering.steps import answer_command, how_fitted, steps
+from cptlaw.answering.steps import answer_command, commands, how_fitted
 from cptlaw.answering.what_if import other_sizes, what_if
 from cptlaw.cli import main
 
@@ -131,7 +131,7 @@ def test_the_commands_of_explain_run_as_they_stand(given, runs, fits, tmp_path, 
     for role, fit in fits.items():
         fit.save(f"{role}.json")
     question = asked(**given)
-    found = steps(replace(runs, path=None), question, None, fits, plan(question, fits, 0.8))
+    found = commands(replace(runs, path=None), question, None, fits, plan(question, fits, 0.8))
     assert all(".." not in line for line in found)
     (command,) = [line for line in found if line.startswith("cptlaw plan ")]
     with pytest.raises(SystemExit) as ended:
@@ -143,13 +143,13 @@ def test_commands_fit_as_the_answer_did(runs, fits):
     """Schedules and a seed were once left out, so that the commands fitted other laws than the answer."""
     question = asked(tokens="1M", max_forgetting="25%")
     how = how_fitted("rates.yaml", 3)
-    found = steps(runs, question, None, fits, plan(question, fits, 0.8), how=how, spending=1e11)
+    found = commands(runs, question, None, fits, plan(question, fits, 0.8), how=how, spending=1e11)
     for verb, count in (("fit", 2), ("suggest", 1)):
         lines = [line for line in found if line.startswith(f"cptlaw {verb} ")]
         assert len(lines) == count
         assert all("--schedules rates.yaml --seed 3" in line for line in lines)
     assert found[-1].endswith("--budget 1e+11 -n 2")
-    bare = steps(runs, question, None, fits, plan(question, fits, 0.8), how=how_fitted(None, 0))
+    bare = commands(runs, question, None, fits, plan(question, fits, 0.8), how=how_fitted(None, 0))
     assert not any("--s" in line.replace("--source", "") or "suggest" in line for line in bare)
 
 

@@ -116,7 +116,7 @@ def test_an_answer_takes_the_best_kind_and_shows_the_others(both):
     assert (full.method, full.other_kinds) == ("full", ())
     assert full.target_loss == pytest.approx(other["target_loss"])
     # What is said of it stands in the commands that repeat it.
-    assert any("method ==" in step for step in full.steps)
+    assert any("method ==" in step for step in full.commands)
     with pytest.raises(UsageError, match=r"--method lora: no runs .* method frozen; method full"):
         cl.answer(both, **ASKED, method="lora")
     with pytest.raises(UsageError, match=r"--method.*no runs were given"):

@@ -69,8 +69,8 @@ def test_twelve_lines_and_two_runs_to_buy(limited):
     assert len([limited.title, *limited.lines]) <= 12
     lines = dict(limited.lines)
     assert lines["answer"].startswith("train on 8B tokens: ")
-    assert "likely (80%)" in lines["forgetting within its limit"]
-    assert "the best mix that was run" in lines["what if"]
+    assert "within 4%: likely (80%)" in lines["forgetting"]
+    assert "the best mix that was run" in dict(limited.details)["what if"]
     assert re.search(r"on \S+ tokens of (this mix|[a-z]+ \d+%)", lines["run next"])
 
 
@@ -79,19 +79,22 @@ def test_without_a_target_the_mean_of_all_evals_is_lowered(path):
     assert set(found.losses) == {"web", "code"}
     assert found.target_loss is None
     assert "mean-of-evals" in {finding.code for finding in found.findings}
-    assert "mean loss" in dict(found.lines)["what if"]
+    assert "mean loss" in dict(found.details)["what if"]
 
 
 def test_a_limit_that_no_mix_keeps_is_an_answer(runs):
     found = cl.answer(runs, n_params="1B", tokens="8B", max_target_loss=0.5)
     assert (found.feasible, found.blocking) == (False, "max-target-loss")
-    assert found.best_reachable["target_loss"] > 0.5
-    assert "can be kept" in found.lines[0][1]
+    best = found.best_reachable
+    assert 0.5 < best["target_loss"] < best["limit"]
+    assert sum(best["mix"].values()) == pytest.approx(1)
+    assert best["probability"] < 0.8
+    assert f"{best['limit']:.4g}" in dict(found.lines)["what holds"]
 
 
 def test_a_limit_that_costs_nothing_has_no_price(runs):
     found = cl.answer(runs, n_params="1B", tokens="8B", max_forgetting="50%", base_source_loss=BASE)
-    assert dict(found.lines)["at even odds"] == "the same run"
+    assert dict(found.details)["with 50% probability"] == "the same run"
 
 
 def test_the_commands_of_explain_give_the_same_mix(path, limited, tmp_path, monkeypatch, capsys):
@@ -116,7 +119,13 @@ def test_the_commands_of_explain_give_the_same_mix(path, limited, tmp_path, monk
 def test_the_page_shows_corpora_and_evals(limited, tmp_path):
     page = limited.report(tmp_path / "report.html").read_text(encoding="utf-8")
     run_next = dict(limited.lines)["run next"].split(" (")[0]
-    for words in ("<h2>The mix</h2>", "<h2>What to do next</h2>", "GPU hours (H100", "cptlaw plan mix", run_next):
+    for words in (
+        "<h2>The mix</h2>",
+        "<h2>What to do next</h2>",
+        "of its 989T dense bf16 FLOP/s",
+        "cptlaw plan mix",
+        run_next,
+    ):
         assert words in page
     # Its reader runs nothing: no option of a command stands outside the commands that repeat it.
     assert "--" not in page.partition("<main>")[2].partition("<pre>")[0]

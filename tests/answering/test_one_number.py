@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import cptlaw as cl
+from cptlaw.answering.answer_text import NAMED
 from cptlaw.cli import main
 from cptlaw.runs.points import point
 from cptlaw.units import format_percent, format_quantity
@@ -123,7 +124,7 @@ def numbers(text, known):
             for end, printed in zip(ENDS, found.groups(), strict=True):
                 assert agrees(printed, known[name + end]), (name + end, printed, known[name + end])
                 seen.add(name + end)
-    of_replay = rf"(?:tokens,|tokens with|tokens at) {NUMBER}(?: of them)? replay|^  replay +{NUMBER}"
+    of_replay = rf"(?:tokens,|tokens with|tokens at) {NUMBER} replay|^  share of old data \(replay\) +{NUMBER}"
     for found in re.finditer(of_replay, text, re.MULTILINE):
         printed = found[1] or found[2]
         assert agrees(printed, known["replay"]), ("replay", printed, known["replay"])
@@ -140,14 +141,19 @@ def test_the_text_prints_what_json_holds(asked):
     found = numbers(of_the_mix(in_lines(asked.text)), asked.said)
     assert found >= {"replay", "target_loss", "target_loss_lo", "target_loss_hi", "forgetting", "forgetting_hi"}
     assert f"train on {format_quantity(asked.said['tokens'], 3)} tokens, " in asked.text
-    even = asked.said["without_risk"]
-    assert f"{format_quantity(even['tokens'])} tokens, {format_percent(even['replay'])} replay" in asked.text
+    for row in asked.said["alternatives"]:
+        if row["method"] == "mix":
+            shown = next(line for line in asked.text.splitlines() if line.startswith(f"  {NAMED[row['name']]}  "))
+            cells = shown.removeprefix(f"  {NAMED[row['name']]}").split()
+            assert cells[:2] == [format_quantity(row["tokens"], 3), format_percent(row["replay"])]
+            assert agrees(cells[2], row["target_loss"])
+            assert agrees(cells[3], row["forgetting"])
 
 
 def test_the_commands_are_those_that_json_lists(asked):
     assert set(asked.commands) == {"fit", "forecast", "plan", "suggest"}
     printed = [line for verb in ("fit", "forecast", "plan", "suggest") for line, _ in asked.commands[verb]]
-    assert printed == asked.said["steps"]
+    assert printed == asked.said["commands"]
 
 
 def test_the_forecast_of_explain_says_the_same(asked):
@@ -228,8 +234,8 @@ def assert_on_curve(x, y, at, value):
 
 
 def in_lines(text):
-    """Return the lines of an answer as they are printed, by their labels."""
-    return dict(re.findall(r"^  (\S.*?)  +(\S.*)$", text, re.MULTILINE))
+    """Return the lines of an answer as they are printed, by their labels: its table follows them."""
+    return dict(re.findall(r"^  (\S.*?)  +(\S.*)$", text.partition("  instead ")[0], re.MULTILINE))
 
 
 def of_the_mix(lines):

@@ -41,7 +41,7 @@ def test_a_ladder_whose_evals_stand_in_the_column_domain(capsys):
     found = cl.answer(runs, n_params="1B", tokens="5B", ptpp=5)
     assert found.feasible
     assert found.target_loss_lo < found.target_loss < found.target_loss_hi
-    assert found.steps[0].startswith("cptlaw fit ")
+    assert found.commands[0].startswith("cptlaw fit ")
     assert "--target-eval math_val_raw" in found.following
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
-from cptlaw.answering.result import runs_in_words
+from cptlaw.answering.answer_text import runs_text
 from cptlaw.cli import main
 from cptlaw.errors import UsageError
 from cptlaw.fitting.uncertainty.chances import probability_below
@@ -59,7 +59,7 @@ def test_a_shift_beside_runs_is_said_to_be_unread(asked, runs, monkeypatch):
 
 
 def test_answer_says_what_would_change_it(asked, runs):
-    text = dict(asked.lines)["what if"]
+    text = dict(asked.details)["what if"]
     assert text.startswith("twice the tokens: target loss ")
     more = {mix["change"]: mix for mix in asked.what_if}
     assert more["half the replay"]["forgetting"] > asked.forgetting > more["twice the replay"]["forgetting"]
@@ -69,12 +69,15 @@ def test_answer_says_what_would_change_it(asked, runs):
 
 def test_runs_to_train_are_said_alike_in_the_lines_and_on_the_page(asked):
     said = dict(asked.lines)["run next"]
-    assert said == runs_in_words(asked.next_runs)
-    assert runs_in_words([{"tokens": 1e9}] * 2) == "on 1B tokens, 2 seeds"
+    if asked.next_runs:
+        assert said == runs_text(asked.next_runs[:1])
+    else:
+        assert "no-suggestion" in {finding.code for finding in asked.findings}
+    assert runs_text([{"tokens": 1e9}] * 2) == "on 1B tokens, 2 seeds"
 
 
 def test_answer_is_twelve_lines_at_most(asked):
-    text = asked.summary(quiet=True)
+    text = asked.summary()
     assert len(text.splitlines()) <= 12
     assert "coin toss" not in text.splitlines()[1]
 
@@ -114,7 +117,14 @@ def test_a_limit_that_no_mix_keeps(runs):
     assert not got.feasible
     assert got.blocking
     assert got.tokens is None
-    assert got.best_reachable["forgetting"] > 0.001
+    best = got.best_reachable
+    assert set(best) >= {"limit", "replay", "tokens", "target_loss", "forgetting", "probability"}
+    assert 0.001 < best["forgetting"] < best["limit"]
+    assert best["probability"] < 0.8
+    assert best["replay"] == pytest.approx(1.0, abs=1e-3)  # all shares are searched, not only those that were run
+    kept = cl.answer(runs, **MODEL, tokens="1M", max_forgetting=best["limit"] * 1.001, base_source_loss=1.2)
+    assert kept.feasible
+    assert kept.replay == pytest.approx(best["replay"], abs=0.01)
 
 
 def test_a_table_without_a_target_is_told_how_to_name_it(runs):
@@ -140,7 +150,7 @@ def test_command_line(runs, tmp_path, capsys):
     found = json.loads(capsys.readouterr().out)
     assert found["feasible"]
     assert np.isfinite(found["replay"])
-    assert found["steps"][0].startswith("cptlaw fit ")
+    assert found["commands"][0].startswith("cptlaw fit ")
 
 
 @pytest.mark.parametrize(
@@ -196,7 +206,7 @@ def test_advice_at_the_edge_of_replay_can_be_followed(runs, tmp_path, capsys):
     assert at_edge["replay"] < 0.15
     assert moved["replay"] == pytest.approx(0.15)
     assert "replay-at-edge" not in [finding["code"] for finding in moved["findings"]]
-    assert any("--min-replay 0.15" in step for step in moved["steps"])
+    assert any("--min-replay 0.15" in step for step in moved["commands"])
 
 
 def test_a_range_of_replay_needs_runs():

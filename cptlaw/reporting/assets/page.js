@@ -27,6 +27,7 @@
     element.own = Number(element.dataset.height);
     element.style.height = element.own + "px"; // by script: the page's policy allows no style attributes
     figure.layout.width = width;
+    element.replaceChildren(); // the still picture, which stands there for those who run no script
     Plotly.newPlot(element, figure.data, figure.layout, { displaylogo: false, displayModeBar: width < NARROW ? false : "hover", modeBarButtonsToRemove: ["lasso2d", "select2d"] })
       .then(function () { return fit(element, width); });
     shown.push(element);
