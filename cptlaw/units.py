@@ -188,8 +188,8 @@ def short_percent(fraction: float, limit: float | None = None) -> str:
 
 
 def _deciding(gap: float) -> int:
-    """Return how many decimals tell a number from one that differs by so much; of nearly equal ones, three."""
-    return 3 if abs(gap) < 1e-3 else max(0, math.ceil(-math.log10(abs(gap))))
+    """Return how many decimals tell a number from one that differs by so much; what lies on a limit needs none."""
+    return 0 if abs(gap) < 1e-3 else max(0, math.ceil(-math.log10(abs(gap))))
 
 
 def format_span(value: float, low: float | None, high: float | None, limit: float | None = None) -> str:

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+from scipy import optimize
 
 from cptlaw.laws.calculus import Array
 
@@ -71,6 +73,31 @@ class Valley:
     def slope(self) -> float:
         """Exponent of the batch in the rate that goes with it."""
         return float(-self.along_batch * np.exp(-self.along_rate))
+
+
+NEAR_BEST = 0.01  # of a cell's best loss: what a valley is fitted to
+NOISE = 0.002  # of the log of a loss
+START = (0.0, -0.4, 0.1, 0.0, 0.1, 0.45, np.log(0.06), 0.0, np.log(0.06))
+
+
+def fit_valley(runs: pd.DataFrame) -> Valley:
+    """Return the most likely valley; the best loss of each size and token count is free.
+
+    Parameters
+    ----------
+    runs
+        ``n_params``, ``tokens``, ``lr_peak``, ``batch_tokens`` and ``loss``, a run a row.
+    """
+    cells = runs.groupby(["n_params", "tokens"])["loss"]
+    near = runs[runs["loss"] < (1 + NEAR_BEST) * cells.transform("min")]
+    cell = near.groupby(["n_params", "tokens"]).ngroup().to_numpy()
+    loss = np.log(near["loss"].to_numpy())
+
+    def misfit(values: Array) -> Array:
+        free = loss - Valley(*values).rise(near["n_params"], near["tokens"], near["lr_peak"], near["batch_tokens"])
+        return np.asarray((free - (np.bincount(cell, free) / np.bincount(cell))[cell]) / NOISE)
+
+    return Valley(*optimize.least_squares(misfit, START, loss="soft_l1").x)
 
 
 @cache

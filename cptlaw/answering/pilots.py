@@ -14,6 +14,8 @@ from cptlaw.units import format_quantity
 from cptlaw.writing import write_all_to_edit
 
 RECIPE = "pilots.yaml"
+CONTEXT, USUAL_BATCH = 1024, 65_536  # tokens
+NOT_OF_THE_RUN = ("gain", "narrows", "gpu_hours", "days", "cost")
 MODEL = "PATH_OR_NAME_OF_YOUR_BASE_MODEL"
 SOURCE, TARGET = "PATH_TO_TEXT_LIKE_ITS_PRETRAINING/*.jsonl", "PATH_TO_TEXT_OF_THE_NEW_DOMAIN/*.jsonl"
 
@@ -24,7 +26,7 @@ def write_pilots(cells: Sequence[Mapping[str, Any]], folder: str | Path) -> list
     Parameters
     ----------
     cells
-        Runs with n_params, ptpp, replay, tokens, flops and lr_peak.
+        Runs with n_params, ptpp, replay, tokens, flops, lr_peak and, where it is advised, batch_tokens.
     folder
         Made where it does not exist. A file in it that says anything else stays, and ``pilots-2.yaml`` is written.
 
@@ -40,7 +42,7 @@ def write_pilots(cells: Sequence[Mapping[str, Any]], folder: str | Path) -> list
         manifest = {
             "format": "cptlaw-pilot",
             "run": f"pilot-{number}",
-            **{key: cell[key] for key in sorted(cell) if key != "gain"},
+            **{key: cell[key] for key in sorted(cell) if key not in NOT_OF_THE_RUN},
         }
         contents[f"pilot-{number}.json"] = json.dumps(manifest, indent=1) + "\n"
     return write_all_to_edit(contents, folder)
@@ -62,8 +64,8 @@ def recipe(cells: Sequence[Mapping[str, Any]]) -> str:
         "name": "pilots",
         "text": {"source": {"files": SOURCE}, "target": {"files": TARGET}},
         "tokenizer": {"pretrained": MODEL},
-        "context": 1024,
-        "batch": 64,
+        "context": CONTEXT,
+        "batch": max(1, round(float(cells[0].get("batch_tokens") or USUAL_BATCH) / CONTEXT)),
         "precision": "bf16",
         "models": {"base": {"pretrained": MODEL, "ptpp": float(cells[0]["ptpp"])}},
         "adapt": blocks,

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from cptlaw.answering.batches import fit_valley
 from cptlaw.answering.question import Asked
 from cptlaw.answering.result import Answer
 from cptlaw.planning.cost import Hardware, hardware
@@ -16,6 +17,7 @@ from cptlaw.runs import Runs
 
 SURER = (0.95, 0.9)  # of a safer run: the first probability with which there is a mix
 MIX = "mix"  # the method of an alternative that is another mix; others are a merge and an adapter
+LEAST_LEVELS, LEAST_CELLS = 3, 2  # of rates and of batches, and of sizes and token counts, for a valley of one's own
 NEAR = 1.5  # times a size: runs of models within it have a batch like this one's
 
 
@@ -64,6 +66,28 @@ def batch_of_runs(runs: Runs, n_params: float) -> dict[str, Any]:
         batches = batches[away < away.min() + np.log(NEAR)]
     low, middle, high = (float(f"{value:.3g}") for value in np.quantile(batches, (0.0, 0.5, 1.0)))
     return {"batch_tokens": middle, "batch_tokens_lo": low, "batch_tokens_hi": high}
+
+
+def tuned_by_runs(runs: Runs, n_params: float, tokens: float | None) -> dict[str, Any]:
+    """Return rate and batch from the table's own valley as fields of an answer, where its runs vary both.
+
+    At least two sizes or token counts must have three rates and three batches each, or the valley's bottom is a guess.
+    """
+    names = ["n_params", "tokens", "lr_peak", "batch_tokens", "loss"]
+    target = next((name for name in runs.evals if runs.role(name) == "target"), None)
+    if tokens is None or target is None or not set(names) <= set(runs.frame.columns):
+        return {}
+    rows = runs.on(target).frame
+    rows = rows.loc[rows.groupby("run")["tokens"].idxmax(), names].dropna().astype(float)  # the end of each run
+    levels = rows.groupby(["n_params", "tokens"])[["lr_peak", "batch_tokens"]].nunique()
+    if (levels >= LEAST_LEVELS).all(axis=1).sum() < LEAST_CELLS:
+        return {}
+    best = [float(f"{value:.3g}") for value in fit_valley(rows).best(n_params, tokens)]
+    ends = {name: (float(rows[name].min()), float(rows[name].max())) for name in ("lr_peak", "batch_tokens")}
+    result: dict[str, Any] = {"lr_why": f"from the valley of rate and batch in your {len(rows)} runs"}
+    for (name, (low, high)), value in zip(ends.items(), best, strict=True):
+        result |= {name: min(max(value, low), high), f"{name}_lo": low, f"{name}_hi": high}
+    return result
 
 
 def lowest_probability(probabilities: Mapping[str, float]) -> float | None:

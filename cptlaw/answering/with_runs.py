@@ -20,7 +20,7 @@ from cptlaw.answering.refusals import nearest_mix
 from cptlaw.answering.result import Answer
 from cptlaw.answering.scores import fitted_scores
 from cptlaw.answering.steps import answer_command, commands, how_fitted, to_sharpen
-from cptlaw.answering.takes import batch_of_runs
+from cptlaw.answering.takes import batch_of_runs, tuned_by_runs
 from cptlaw.answering.what_if import by_replay, measured_rates, other_sizes, point_of, what_if
 from cptlaw.answering.words import in_answer
 from cptlaw.errors import UsageError
@@ -73,7 +73,7 @@ def from_runs(
         tokens=sure.tokens if sure.feasible else None,
         atpp=sure.atpp,
         flops=sure.flops,
-        **measured_rates(fits, sure, asked.lr_peak),
+        **_rate_and_batch(runs, asked, fits, sure),
         merge_weight=sure.merge_weight,
         lora_rank=sure.lora_rank,
         **{name: getattr(sure, name) for name in ends},
@@ -90,7 +90,6 @@ def from_runs(
         blocking=sure.blocking,
         best_reachable=reachable,
         reference=_reference(asked, sure),
-        **({"batch_tokens": asked.batch_tokens} if asked.batch_tokens else batch_of_runs(runs, asked.n_params)),
         next_runs=cells,
         findings=by_severity(dict.fromkeys([*findings, *trouble])),
         evidence=evidence(runs, fits),
@@ -102,6 +101,15 @@ def from_runs(
         ),
         _plan=sure,
     )
+
+
+def _rate_and_batch(runs: Runs, question: Asked, fits: Mapping[str, Any], sure: MixPlan) -> dict[str, Any]:
+    """Return the rate of the plan and the batch of the runs; both from the table's own valley, where it has one."""
+    result = measured_rates(fits, sure, question.lr_peak) | batch_of_runs(runs, question.n_params)
+    tuned = tuned_by_runs(runs, question.n_params, sure.tokens if sure.feasible else None)
+    if result.get("lr_peak") is not None:  # what a law reads was planned
+        tuned = {name: value for name, value in tuned.items() if name.startswith("batch")}
+    return result | tuned | ({"batch_tokens": question.batch_tokens} if question.batch_tokens else {})
 
 
 def _reference(question: Asked, sure: MixPlan) -> Mapping[str, Any] | None:

@@ -133,7 +133,11 @@ def from_studies(question: Asked, shift: str | None) -> Answer:
         reference=_reference(question),
         searched=(0.0, MOST_REPLAY),
         next_runs=tuple(
-            {**{str(key): value for key, value in cell.items()}, "narrows": {"of": "forgetting", "by": cell["gain"]}}
+            {
+                **{str(key): value for key, value in cell.items()},
+                "batch_tokens": question.batch_tokens or batch["batch_tokens"],
+                "narrows": {"of": "forgetting", "by": cell["gain"]},
+            }
             for cell in pilots.to_dict("records")
         ),
         rule_of_thumb=PRACTICE,

@@ -21,7 +21,7 @@ SHIFTS = ("language", "domain", "code", "near")
     cls=Grouped,
     few=(
         *("source_eval", "target_eval", "n_params", "ptpp", "tokens", "target_tokens"),
-        *("max_forgetting", "max_target_loss", "max_epochs", "gpus", "gpu_hour", "output", "json"),
+        *("max_forgetting", "max_target_loss", "output", "json"),
     ),
 )
 @click.argument("runs", type=click.Path(), required=False)

@@ -23,7 +23,7 @@ PARTS = 15  # of a report of two fits with a plan
     cls=Grouped,
     few=(
         *("target", "source", "test_where", "n_params", "ptpp", "at"),
-        *("max_forgetting", "max_target_loss", "risk", "gpus", "gpu_hour", "output"),
+        *("max_forgetting", "max_target_loss", "risk", "output"),
     ),
 )
 @options.table

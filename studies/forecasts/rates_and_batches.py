@@ -23,7 +23,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy import optimize
 
 from cptlaw.answering import batches
 from studies.harness import find_data, show, write_result
@@ -31,9 +30,6 @@ from studies.harness import find_data, show, write_result
 FILE = "openeuro_dense.csv"
 COMMAND = "python -m studies rates_and_batches --data ../shared/data --write"
 SEQUENCE = 4096  # tokens
-NEAR = 0.01  # of a cell's best loss: what is fitted
-NOISE = 0.002  # of the log of a loss
-START = (0.0, -0.4, 0.1, 0.0, 0.1, 0.45, np.log(0.06), 0.0, np.log(0.06))
 HOME = Path(batches.__file__).with_name("batches.json")
 Choice = Callable[[float, float], tuple[float, float]]
 
@@ -50,16 +46,7 @@ def load(data: str | None) -> pd.DataFrame:
 
 def fitted(runs: pd.DataFrame) -> batches.Valley:
     """Return the most likely valley; the best loss of each cell is free."""
-    cells = runs.groupby(["n_params", "tokens"])["loss"]
-    near = runs[runs["loss"] < (1 + NEAR) * cells.transform("min")]
-    cell = near.groupby(["n_params", "tokens"]).ngroup().to_numpy()
-    loss = np.log(near["loss"].to_numpy())
-
-    def misfit(values: np.ndarray) -> np.ndarray:
-        free = loss - batches.Valley(*values).rise(near["n_params"], near["tokens"], near["lr"], near["batch"])
-        return np.asarray((free - (np.bincount(cell, free) / np.bincount(cell))[cell]) / NOISE)
-
-    return batches.Valley(*optimize.least_squares(misfit, START, loss="soft_l1").x)
+    return batches.fit_valley(runs.rename(columns={"lr": "lr_peak", "batch": "batch_tokens"}))
 
 
 def steplaw(n_params: float, tokens: float) -> tuple[float, float]:
