@@ -35,7 +35,7 @@ def test_the_first_screen_of_the_readme_is_that_of_the_site(tmp_path, monkeypatc
     shown = screen.split("    How to continue")[1].split("The *target*")[0].strip().splitlines()
     like = site.split("How to continue")[1].splitlines()
     assert [line.strip() for line in shown] == [line.strip() for line in like[: len(shown)]]
-    assert len(shown) == 6
+    assert len(shown) == 10
     with pytest.raises(SystemExit) as ended:
         main(shlex.split(without_runs)[1:])
     assert not ended.value.code

@@ -8,9 +8,8 @@ from typing import Any
 from cptlaw.answering import batches, studies, without_runs
 from cptlaw.answering.base_models import bases
 from cptlaw.answering.question import RISK
-from cptlaw.reporting.cost import PEAKS
-
-SURER = (0.95, 0.9)  # probabilities of a safer plan: the first one with which there is a mix
+from cptlaw.answering.takes import SURER
+from cptlaw.planning.cost import PEAK_FLOPS
 
 
 def numbers_js() -> str:
@@ -23,7 +22,7 @@ def numbers_js() -> str:
     outcomes: tuple[studies.Outcome, ...] = ("forgetting", "gain")
     numbers: dict[str, Any] = {outcome: _of_outcome(outcome) for outcome in outcomes}
     declared = {
-        "NUMBERS": {**numbers, "batch": vars(batches.valley())},
+        "NUMBERS": {**numbers, "batch": vars(batches.valley()), "leastSteps": batches.LEAST_STEPS},
         "PLANNING": {
             "shares": without_runs.SHARES,
             "mostReplay": without_runs.MOST_REPLAY,
@@ -35,7 +34,7 @@ def numbers_js() -> str:
             "rates": without_runs.RATES,
         },
         "BASES": _bases(),
-        "DEVICES": {name.upper(): peak for name, peak in PEAKS.items()},
+        "DEVICES": {name: peak for name, (peak, _) in PEAK_FLOPS.items()},
         "STUDIES": _studies(),
     }
     return "".join(f"const {name} = {json.dumps(value, allow_nan=False)};\n" for name, value in declared.items())

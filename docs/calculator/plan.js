@@ -129,9 +129,12 @@ function bestBatch(n, tokens) {
   return 1e6 * Math.exp(law.batch + law.batch_size * Math.log(n / 1e8) + law.batch_tokens * Math.log(tokens / 1e10));
 }
 
-// The middle, in logs, of the best batch for this run's tokens alone and for all that the model has read.
+// The middle, in logs, of the best batch for this run's tokens alone and for all that the model has read; less where it
+// would leave a short run too few steps.
 function advisedBatch(n, ptpp, tokens) {
-  return Math.sqrt(bestBatch(n, tokens) * bestBatch(n, tokens + n * ptpp));
+  const low = bestBatch(n, tokens);
+  const middle = Math.sqrt(low * bestBatch(n, tokens + n * ptpp));
+  return Math.min(middle, Math.max(low, tokens / NUMBERS.leastSteps));
 }
 
 // hardware: device, count, mfu, price of an hour (null: not asked).

@@ -46,7 +46,7 @@ def test_the_page_says_what_the_command_line_says(client, call, table, asked):
     page = client.get("/answer", query_string={"table": table, **asked}, headers=HERE)
     assert page.status_code == 200
     sentence, lines = texts(page.get_data(as_text=True))
-    printed = {line[:16].strip(): line[16:].strip() for line in out.splitlines()[1:] if line.startswith("  ")}
+    printed = dict(re.findall(r"^  (\S.*?)  +(\S.*)$", out.partition("  instead ")[0], re.MULTILINE))
     assert printed["answer"].lower() == sentence.removesuffix(".").lower()
     shared = printed.keys() & lines.keys()
     assert {"target loss", "forgetting"} <= shared
