@@ -129,8 +129,8 @@ def _scale(name: str, layout: Mapping[str, Any], traces: Iterable[Mapping[str, A
         given = (low - room, high + room)
     start, end = axis.get("domain") or (0.0, 1.0)
     first, last = (frame.left, frame.right) if letter == "x" else (frame.bottom, frame.top)
-    ends = (first + share * (last - first) for share in (start, end))
-    return Scale(float(given[0]), float(given[1]), *ends, log, axis)
+    near, far = (first + share * (last - first) for share in (start, end))
+    return Scale(float(given[0]), float(given[1]), near, far, log, axis)
 
 
 def _range_of(trace: Mapping[str, Any], letter: str, layout: Mapping[str, Any]) -> str:
