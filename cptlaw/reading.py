@@ -37,6 +37,7 @@ MOST_ITEMS = 1_000_000
 
 # Bytes that a compressed file may hold: a table of five million rows. A bomb of 1 MB holds a thousand times as much.
 LARGEST_UNPACKED = 500_000_000
+MOST_LINES = 20_000_000  # of it: short rows take ten times their bytes as a table
 
 # The longer mark first: UTF-32 begins with the mark of UTF-16.
 _SIGNATURES = (
@@ -81,6 +82,11 @@ def read_utf8(path: Path) -> bytes:
             with gzip.GzipFile(fileobj=io.BytesIO(content)) as packed:
                 # One byte more than is allowed: a bomb is seen without being unpacked.
                 content = packed.read(LARGEST_UNPACKED + 1)
+            if content.count(b"\n") > MOST_LINES:
+                raise DataError(
+                    f"{path}: holds more than {MOST_LINES:,} lines unpacked, the most that are read. Unpack it, and "
+                    "take the rows that matter, or save it as Parquet."
+                )
             if len(content) > LARGEST_UNPACKED:
                 raise DataError(
                     f"{path}: holds more than {LARGEST_UNPACKED / 1e6:.0f} MB unpacked, the most that is read. "

@@ -273,3 +273,6 @@ def test_what_a_packed_file_may_hold_is_bounded_and_said(tmp_path, monkeypatch):
     packed = gzip.compress((HEADER + GOOD).encode() + b"\n" * 2_000_000)
     message = message_of(write(tmp_path, packed, "runs.csv.gz"))
     assert "more than 1 MB unpacked" in message
+    monkeypatch.setattr("cptlaw.reading.MOST_LINES", 1000)
+    packed = gzip.compress((HEADER + GOOD * 2000).encode())
+    assert "more than 1,000 lines unpacked" in message_of(write(tmp_path, packed, "runs.csv.gz"))

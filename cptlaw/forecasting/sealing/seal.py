@@ -21,6 +21,7 @@ from cptlaw.errors import DataError, shown
 from cptlaw.findings import Finding
 from cptlaw.reading import plain_json
 from cptlaw.result import Line, Result
+from cptlaw.runs.schema import COLUMNS
 from cptlaw.units import format_percent
 from cptlaw.version import version
 from cptlaw.writing import SEALED, check_output, write_text
@@ -330,6 +331,10 @@ def _check_point(where: str, point: Any) -> None:
     inputs = {name: value for name, value in point.items() if name not in NOT_INPUTS}
     if not _is_flat({**inputs, "law": point.get("law")}):
         raise DataError(f"{where}: an input is a list or an object. Expected plain numbers and texts. {HOW}")
+    for name, value in inputs.items():
+        # Text in the place of a number finds no run, and nobody would know before the runs are trained.
+        if name in COLUMNS and COLUMNS[name].numeric and not (value is None or _is_number(value)):
+            raise DataError(f"{where}: `{name}` is {shown(value)}. Expected a number.")
     if not inputs:
         raise DataError(f"{where}: has no inputs, such as n_params and tokens, to know the run by. {HOW}")
 
