@@ -1,0 +1,443 @@
+"""Losses of one eval against a plain surface over the inputs: rows, runs and sizes that lie off all others.
+
+The surface is a robust regression of the log loss on the logs of the inputs. It is no law, but what it misses by tens of
+per cent is no law's shortcoming either.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from cptlaw.errors import listed
+from cptlaw.findings import Finding, Remedy
+from cptlaw.runs.schema import COLUMNS, mix_columns
+from cptlaw.units import format_quantity
+
+Floats = npt.NDArray[np.float64]
+
+LEAST_RUNS = 6
+STRANGE = 0.15  # log loss by which a whole run lies off the others
+STRANGE_ALONE = 0.28  # the same for runs on one corpus alone, beside others; bits for nats are .37
+STRANGE_MIX = 0.7  # the same for mixes of k corpora: no plain surface follows what a first share teaches
+STRANGE_ROW = 0.5  # the same for one row of a run: a row at twice the loss was not measured on the same model
+TIMES = 6.0  # and times the usual scatter
+ROUNDS = 20
+BITS = 1.0 / math.log(2.0)
+# What a mix-up of units would multiply a loss by.
+UNITS = {"in bits instead of nats": BITS, "in nats instead of bits": 1.0 / BITS}
+MANY_IN_BITS = (0.1, 0.5)  # share of rows: fewer are runs that slipped, of more the others would be
+INPUTS = ("n_params", "tokens", "ptpp", "replay", "lr_peak")
+TEXTS = ("domain", "lr_schedule", "method")
+MOST_LEVELS = 8
+SIZE_RISES = 0.03  # log loss, by which a larger model may be worse: rates are rarely tuned for each
+SIZE_OFF = 0.18  # log loss, by which one size lies off the line through the others
+STEEPEST = 0.42  # d log loss / d log size; .34 is published for the part of the loss that size can lower at all
+SEED = 0.003  # relative difference of the losses of two seeds
+FOLDS = 10
+NEIGHBOURS, MOST_COMPARED = 3, 400
+SPREAD = 0.05  # standard deviation of log losses, below which there is little to explain
+ROUGH = 0.5  # squared steps along curves, as a share of those between any two rows: losses at random come to 1
+SURE_RUNS = 16
+EXPLAINED = 0.1  # share of the variance
+FIRST_SHARE = 0.02
+MOST_NAMED = 3  # runs that are named each by a finding of its own
+
+
+class LossSurface:
+    """What the losses of one eval should be, as its other rows say.
+
+    Parameters
+    ----------
+    frame
+        Rows of one eval of adapted models.
+    """
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self.frame = frame
+        self.loss = np.log(frame["loss"].to_numpy(dtype=float))
+        codes, names = pd.factorize(frame["run"])
+        self.run, self.names = codes, names.astype(str)
+
+    @cached_property
+    def design(self) -> Floats:
+        """The inputs as columns that are centred and scaled, with a parabola where there are levels for one."""
+        columns = [np.ones(len(self.frame))]
+        for name in INPUTS:
+            if (place := self.place(name)) is not None:
+                # A parabola in logarithms follows any of the laws closely enough to see a run that lies 15 % off it.
+                columns += [place, place**2] if len(np.unique(place)) > 2 else [place]
+        return np.column_stack([*columns, *self.ends, *self.kinds])
+
+    def place(self, name: str) -> Floats | None:
+        """Return one input, centred and scaled, or nothing where it is not known or never varies."""
+        if name not in self.frame.columns:
+            return None
+        values = self.frame[name].to_numpy(dtype=float)
+        if not np.all(np.isfinite(values)) or np.ptp(values) == 0:
+            return None
+        # Effects of sizes and tokens are powers; a replay of zero has no logarithm.
+        values = values if name == "replay" else np.log(np.maximum(values, 1e-300))
+        scaled: Floats = (values - values.mean()) / values.std()
+        return scaled
+
+    @cached_property
+    def ends(self) -> list[Floats]:
+        """Runs on one corpus alone, where nothing of the other is learned or kept: no parabola of mixes goes there."""
+        if "replay" not in self.frame.columns:
+            return []
+        ends = [(self.frame["replay"] == end).to_numpy(dtype=float) for end in (0.0, 1.0)]
+        return [end for end in ends if 0 < end.sum() < len(end)]
+
+    @cached_property
+    def kinds(self) -> list[Floats]:
+        """Levels of text, and the shares of the corpora of a mix."""
+        result = []
+        for name in (name for name in TEXTS if name in self.frame.columns):
+            codes = pd.factorize(self.frame[name].astype(str), sort=True)[0]
+            if 1 < codes.max() + 1 <= MOST_LEVELS:
+                result += [(codes == code).astype(float) for code in range(1, codes.max() + 1)]
+        for name in mix_columns(self.frame.columns)[:-1]:
+            # What the first share of a corpus teaches is the most.
+            share = np.log(self.frame[name].to_numpy(dtype=float) + FIRST_SHARE)
+            result += [share - share.mean()] if np.all(np.isfinite(share)) and np.ptp(share) > 0 else []
+        return result
+
+    @cached_property
+    def residual(self) -> Floats:
+        """Log losses less the surface, (n,)."""
+        return robust_residuals(self.design, self.loss)[0]
+
+    @property
+    def determined(self) -> bool:
+        """Whether there are runs enough for a surface."""
+        return len(self.names) >= max(LEAST_RUNS, 2 * self.design.shape[1])
+
+    @cached_property
+    def coordinates(self) -> Floats:
+        """All that may tell rows apart, the user's own columns among them, each scaled alike, (n, k); k may be 0."""
+        result = [place for name in (*INPUTS, "lr_pretrain") if (place := self.place(name)) is not None]
+        result += [*self.ends, *self.kinds]
+        for name in map(str, self.frame.columns):
+            column = self.frame[name]
+            if name in COLUMNS and name not in ("step", "seed", "warmup", "lr_end", "batch_tokens", "samples"):
+                continue
+            codes = column if pd.api.types.is_numeric_dtype(column) else pd.Series(pd.factorize(column.astype(str))[0])
+            # In order of size, whatever the column counts; a name of every run tells nothing.
+            rank = codes.rank(method="dense").to_numpy(dtype=float)
+            if 1 < len(np.unique(rank)) <= max(2, len(self.names) / 2) and np.isfinite(rank).all():
+                result.append((rank - rank.mean()) / rank.std())
+        return np.column_stack([np.zeros((len(self.frame), 0)), *result])
+
+    def explained_by_neighbours(self) -> float:
+        """Return the share of the variance that the nearest rows of other runs explain."""
+        chosen = np.unique(np.linspace(0, len(self.loss) - 1, MOST_COMPARED).round().astype(int))
+        place, loss, run = self.coordinates[chosen], self.loss[chosen], self.run[chosen]
+        apart = ((place[:, None, :] - place[None, :, :]) ** 2).sum(axis=2)
+        apart[run[:, None] == run[None, :]] = np.inf
+        nearest = np.argsort(apart, axis=1, kind="stable")[:, :NEIGHBOURS]
+        return 1.0 - float(np.mean((loss - loss[nearest].mean(axis=1)) ** 2)) / max(float(loss.var()), 1e-300)
+
+    def explained(self, design: Floats) -> float:
+        """Return the share of the losses' variance that a surface explains in runs that are left out."""
+        scaled = design / np.maximum(np.linalg.norm(design, axis=0), 1e-300)
+        fold = self.run % min(FOLDS, len(self.names))
+        missed, spread = 0.0, 0.0
+        for number in range(fold.max() + 1):
+            out = fold == number
+            kept, losses = scaled[~out], self.loss[~out]
+            solved = np.linalg.lstsq(kept.T @ kept + 1e-3 * np.eye(kept.shape[1]), kept.T @ losses, rcond=1e-9)[0]
+            missed += float(np.sum((self.loss[out] - scaled[out] @ solved) ** 2))
+            spread += float(np.sum((self.loss[out] - losses.mean()) ** 2))
+        return 1.0 - missed / max(spread, 1e-300)
+
+
+def robust_residuals(design: Floats, values: Floats) -> tuple[Floats, Floats]:
+    """Return residuals and coefficients of a regression by least absolute deviations, by reweighted least squares."""
+    norm = np.maximum(np.linalg.norm(design, axis=0), 1e-300)
+    scaled = design / norm
+    weight, residual, solved = np.ones(len(values)), values, np.zeros(design.shape[1])
+    for _ in range(ROUNDS):
+        # By the normal equations: the columns are few, centred and scaled, and rows may be a million.
+        weighted = scaled.T * weight
+        solved = np.linalg.lstsq(weighted @ scaled, weighted @ values, rcond=1e-12)[0]
+        residual = values - scaled @ solved
+        # Least absolute deviations: a run that was mixed up must not bend the curve that shows it.
+        weight = 1.0 / np.maximum(np.abs(residual), 1e-4)
+    return residual, solved / norm
+
+
+def outlier_runs(surface: LossSurface) -> Iterator[Finding]:
+    """Say which runs lie off all others as a whole, or that a part of all rows does by the factor of a unit."""
+    if len(surface.loss) < max(LEAST_RUNS, 2 * surface.design.shape[1]):
+        return
+    residual, run, names = surface.residual, surface.run, surface.names
+    if of_units := _rows_in_bits(residual):
+        yield of_units
+        return
+    if not surface.determined:
+        return
+    counts = np.bincount(run)
+    first = np.cumsum(counts) - counts
+    ordered = residual[np.lexsort((residual, run))]
+    by_run = 0.5 * (ordered[first + (counts - 1) // 2] + ordered[first + counts // 2])
+    away = by_run - np.median(by_run)
+    # The median absolute deviation as a standard deviation of normal errors: the strange run has no part in it.
+    usual = 1.4826 * float(np.median(np.abs(away)))
+    alone = np.any([np.zeros(len(run)), *surface.ends], axis=0)
+    limit = np.where(np.bincount(run, alone) > 0, STRANGE_ALONE, STRANGE)
+    limit = np.maximum(limit, STRANGE_MIX if mix_columns(surface.frame.columns) else 0.0)
+    strange = np.flatnonzero((np.abs(away) > limit) & (np.abs(away) > TIMES * usual))
+    if len(strange) > 0.2 * len(by_run):  # many are a pattern, not a slip
+        return
+    if len(strange) > MOST_NAMED:
+        worst = names[strange[np.argsort(-np.abs(away[strange]))]].tolist()
+        yield _mix_up(
+            f"the losses of {len(worst)} runs, such as {listed(map(repr, worst), MOST_NAMED)}, lie up to "
+            f"{_off(float(away[strange][np.abs(away[strange]).argmax()]))} what the other runs lead one to expect.",
+            worst,
+        )
+        return
+    for name, gap in zip(names[strange].tolist(), away[strange].tolist(), strict=True):
+        near = next((how for how, by in UNITS.items() if abs(gap - math.log(by)) < max(0.05, 3 * usual)), None)
+        guess = f", as if {near}" if near else ""
+        text = f"the losses of run {name!r} lie {_off(gap)} what the other runs lead one to expect{guess}."
+        yield _mix_up(text, [name], gap=gap)
+
+
+def _mix_up(text: str, runs: list[str], **data: float) -> Finding:
+    which = " and ".join(f'run != "{run}"' for run in runs[:MOST_NAMED])
+    return Finding(
+        "warning",
+        "suspected-mix-up",
+        text,
+        "Another tokenizer, unit, eval or model may have slipped in: look at these runs, or leave them out.",
+        data={"run": runs[0], "runs": runs, **data},
+        remedy=Remedy("where", which) if len(runs) <= MOST_NAMED else None,
+    )
+
+
+def outlier_rows(surface: LossSurface) -> Iterator[Finding]:
+    """Say which single rows lie off their own run, or off all rows where runs have one each."""
+    order = np.lexsort((_along(surface.frame), surface.run))
+    loss, run = surface.loss[order], surface.run[order]
+    inner = np.zeros(len(loss), dtype=bool)
+    if len(loss) > 2:
+        inner[1:-1] = (run[:-2] == run[1:-1]) & (run[2:] == run[1:-1])
+    off = np.zeros(len(loss))
+    # Against the two neighbours on a curve: a loss that jumps and stays has moved for a reason, such as its rate.
+    below, above = loss[1:-1] - np.maximum(loss[:-2], loss[2:]), loss[1:-1] - np.minimum(loss[:-2], loss[2:])
+    off[1:-1] = np.where(below > 0, below, np.minimum(above, 0.0)) * inner[1:-1]
+    if len(loss) >= max(LEAST_RUNS, 2 * surface.design.shape[1]) and not mix_columns(surface.frame.columns):
+        residual = surface.residual[order]
+        usual = 1.4826 * float(np.median(np.abs(residual - np.median(residual))))
+        counts = np.bincount(run)
+        # The first and the last row of a curve have one neighbour.
+        alone = (counts[run] < 3) | ((~inner) & (residual > 0))
+        off = np.where(alone & (np.abs(residual) > TIMES * usual), residual, off)
+    strange = order[np.abs(off) > STRANGE_ROW]
+    if not 0 < len(strange) <= max(2, 0.05 * len(loss)):
+        return
+    rows = surface.frame.index[np.sort(strange)].tolist()
+    values = ", ".join(f"{value:.4g}" for value in surface.frame.loc[rows[:3], "loss"])
+    where = f"row {rows[0]} has" if len(rows) == 1 else f"rows {listed(map(str, rows), 5)} have"
+    yield Finding(
+        "warning",
+        "outlier-rows",
+        f"{where} a loss of {values}{' ..' if len(rows) > 3 else ''}, more than {math.expm1(STRANGE_ROW):.0%} off what "
+        "the rows around lead one to expect.",
+        "Look whether this row was measured on the same model and eval; correct it, or leave it out.",
+        data={"rows": rows},
+    )
+
+
+def unexplained_losses(surface: LossSurface) -> Iterator[Finding]:
+    """Say that no input explains the losses: runs that are left out are forecast no better than by the mean."""
+    spread = float(surface.loss.std())
+    rough = _roughness(surface)
+    if spread < SPREAD or (rough is not None and rough < ROUGH):  # curves are smooth
+        return
+    inputs = [place for name in INPUTS if (place := surface.place(name)) is not None]
+    enough = len(surface.names) >= LEAST_RUNS
+    if rough is None and not (enough and inputs):  # what tells these runs apart is not known
+        return
+    best = -math.inf
+    if enough:
+        one = np.ones(len(surface.loss))
+        share = [column for place in [surface.place("replay")] if place is not None for column in (place, place**2)]
+        designs = (np.column_stack(columns) for columns in ((one, *inputs), (one, *share, *surface.ends)))
+        best = max(*map(surface.explained, (*designs, surface.design)), surface.explained_by_neighbours())
+    if best > EXPLAINED:
+        return
+    sure = rough is not None or len(surface.names) >= SURE_RUNS
+    yield Finding(
+        "error" if sure else "warning",
+        "unexplained-losses",
+        f"losses differ by {spread:.0%} (standard deviation), and neither size, tokens, budget, rate nor mix explain "
+        f"any of it: runs that are left out are forecast no better than by the mean of the others.",
+        "Look whether losses stand in the rows of their own runs, and whether a column that tells runs apart is missing.",
+        data={"explained": None if not enough else best, "spread": spread},
+    )
+
+
+def _roughness(surface: LossSurface) -> float | None:
+    """Return how far neighbours on curves differ, as a share of how far any two rows do: 0 smooth, 1 at random."""
+    order = np.lexsort((_along(surface.frame), surface.run))
+    same = np.diff(surface.run[order]) == 0
+    if same.sum() < LEAST_RUNS:
+        return None
+    return float(np.mean(np.diff(surface.loss[order])[same] ** 2)) / max(2.0 * float(surface.loss.var()), 1e-300)
+
+
+def sizes_out_of_order(rows: pd.DataFrame, surface: LossSurface) -> Iterator[Finding]:
+    """Say that larger models have higher losses, or that one size lies off the line through the others.
+
+    Parameters
+    ----------
+    rows
+        Those of one eval, base models among them.
+    surface
+        Of its adapted models, by which sizes are compared where no two have runs that are alike else.
+    """
+    if "n_params" not in rows.columns or rows["n_params"].isna().any():
+        return
+    levels, code = np.unique(rows["n_params"].to_numpy(dtype=float), return_inverse=True)
+    if not 2 <= len(levels) <= MOST_LEVELS:
+        return
+    effect = _between_pairs(rows, code, len(levels))
+    if effect is None and len(np.unique(surface.frame["n_params"])) == len(levels):
+        effect = _between_all(surface, len(levels))
+    if effect is not None:
+        yield from _sizes(*effect, levels)
+
+
+def _between_pairs(rows: pd.DataFrame, code: npt.NDArray[np.intp], n: int) -> tuple[Floats, float] | None:
+    """Return the effect of each size on the log loss and its error, from pairs of rows that differ in size alone."""
+    alike = [rows[name].astype(str) for name in ("ptpp", "replay", *TEXTS, *mix_columns(rows.columns)) if name in rows]
+    bins = [np.zeros(len(rows))]
+    if "tokens" in rows.columns:
+        tokens = rows["tokens"].to_numpy(dtype=float)
+        with np.errstate(divide="ignore"):
+            bins = [np.round(5.0 * np.log(tokens / scale)) for scale in (rows["n_params"].to_numpy(dtype=float), 1.0)]
+    # Ladders have the same tokens for each parameter, other designs the same tokens.
+    best, gaps, between = 0, None, None
+    for place in bins:
+        cells = pd.DataFrame({"loss": np.log(rows["loss"].to_numpy(dtype=float)), "size": code})
+        wide = cells.groupby([*(one.to_numpy() for one in alike), place, "size"])["loss"].mean().unstack("size")
+        values = wide.reindex(columns=range(n)).to_numpy(dtype=float)
+        pairs = [(i, j) for i in range(n) for j in range(i + 1, n)]
+        moved = [values[:, j] - values[:, i] for i, j in pairs]
+        count = sum(int(np.isfinite(one).sum()) for one in moved)
+        if count > best:
+            best, gaps, between = count, [one[np.isfinite(one)] for one in moved], pairs
+    if gaps is None or between is None:
+        return None
+    known = [(i, j, float(np.median(one)), len(one)) for (i, j), one in zip(between, gaps, strict=True) if len(one)]
+    matrix, moves = np.zeros((len(known), n)), np.array([move for _, _, move, _ in known])
+    for row, (i, j, _, count) in enumerate(known):
+        matrix[row, [i, j]] = -1.0, 1.0
+        matrix[row] *= math.sqrt(count)
+        moves[row] *= math.sqrt(count)
+    if np.linalg.matrix_rank(matrix) < n - 1:
+        return None
+    off = np.concatenate([one - np.median(one) for one in gaps if len(one)])
+    error = TIMES * max(1.4826 * float(np.median(np.abs(off))), 2 * SEED) / math.sqrt(min(c for *_, c in known))
+    effect: Floats = np.linalg.lstsq(matrix, moves, rcond=None)[0]
+    return effect, error
+
+
+def _between_all(surface: LossSurface, n: int) -> tuple[Floats, float] | None:
+    """Return the same from all rows, by a regression on the other inputs."""
+    code = np.unique(surface.frame["n_params"].to_numpy(dtype=float), return_inverse=True)[1]
+    # Straight lines: where an input goes with size, a parabola would put any jump of size into it, and back.
+    columns = [place for name in INPUTS[1:4] if (place := surface.place(name)) is not None]
+    columns += [*surface.ends, *surface.kinds]
+    fewest = int(np.bincount(code).min())
+    if fewest < 2 or len(code) < 2 * (len(columns) + n):
+        return None
+    dummies = (code[:, None] == np.arange(n)).astype(float)
+    residual, solved = robust_residuals(np.column_stack([dummies, *columns]), surface.loss)
+    usual = 1.4826 * float(np.median(np.abs(residual - np.median(residual))))
+    return solved[:n], TIMES * usual / math.sqrt(fewest)
+
+
+def _sizes(effect: Floats, error: float, levels: Floats) -> Iterator[Finding]:
+    """Look at the effect of each size on the log loss, known up to an error, (k,)."""
+    size = np.log(levels)
+    steps = np.diff(effect)
+    steepest = float(np.min(steps / np.diff(size)))
+    line = [_line(np.delete(size, i), np.delete(effect, i), size[i]) for i in range(len(size))]
+    off = effect - np.array(line) if len(size) > 2 else np.zeros(len(size))
+    i = int(np.abs(off).argmax())
+    if (steps > max(SIZE_RISES, error) / len(steps)).all() and effect[-1] - effect[0] > max(SIZE_RISES, error):
+        yield Finding(
+            "error",
+            "rising-with-size",
+            f"larger models have higher losses: those of {format_quantity(float(levels[-1]))} parameters lie "
+            f"{math.expm1(float(effect[-1] - effect[0])):.0%} above those of {format_quantity(float(levels[0]))} where "
+            "all else is alike.",
+            "Look whether n_params stands in the rows of its own runs, and whether all losses have one unit.",
+            data={"rise": float(effect[-1] - effect[0])},
+        )
+    elif abs(off[i]) > max(SIZE_OFF, error) or (abs(off[i]) > SIZE_OFF and steps.max() > max(SIZE_OFF, error)):
+        near = next((how for how, by in UNITS.items() if abs(float(off[i]) - math.log(by)) < 0.08), None)
+        rises = bool(steps.max() > max(SIZE_OFF, error))
+        yield Finding(
+            "error" if rises else "warning",
+            "size-out-of-line",
+            f"the losses of {format_quantity(float(levels[i]))} parameters lie {_off(float(off[i]))} what the other "
+            f"sizes lead one to expect{f', as if {near}' if near else ''}.",
+            "Look whether these runs were measured alike: unit, tokenizer, eval, rate; or leave this size out.",
+            data={"n_params": float(levels[i]), "gap": float(off[i])},
+            remedy=Remedy("where", f"n_params != {levels[i]:.10g}"),
+        )
+    elif steepest < -STEEPEST:
+        i = int(np.argmin(steps / np.diff(size)))
+        yield Finding(
+            "warning",
+            "size-out-of-line",
+            f"from {format_quantity(float(levels[i]))} to {format_quantity(float(levels[i + 1]))} parameters the loss "
+            f"falls by {-math.expm1(float(steps[i])):.0%}, faster than size has ever been seen to lower one.",
+            "Look whether both sizes were measured alike: unit, tokenizer, eval.",
+            data={"n_params": float(levels[i]), "gap": float(-steps[i])},
+        )
+
+
+def _line(x: Floats, y: Floats, at: float) -> float:
+    """Return a straight line through points, by medians of slopes, at a place."""
+    i, j = np.triu_indices(len(x), 1)
+    slope = float(np.median((y[j] - y[i]) / (x[j] - x[i]))) if len(x) > 1 else 0.0
+    return float(np.median(y - slope * x)) + slope * float(at)
+
+
+def _rows_in_bits(residual: Floats) -> Finding | None:
+    """Say that a part of the rows lies off the others by the factor between nats and bits."""
+    usual = 1.4826 * float(np.median(np.abs(residual)))
+    near = max(0.05, min(3.0 * usual, 0.12))
+    for how, factor in UNITS.items():
+        off = np.abs(residual - math.log(factor)) < near
+        alike = np.abs(residual) < near
+        # Two heaps and next to nothing between them: what a missing input does is spread.
+        if MANY_IN_BITS[0] <= off.mean() <= MANY_IN_BITS[1] and (off | alike).mean() > 0.95:
+            where = _off(math.log(factor))
+            text = f"{off.sum()} of {len(residual)} rows lie {where} what the others lead one to expect, as if {how}."
+            advice = "Give all losses in nats per token: bits times 0.6931."
+            return Finding("warning", "suspected-mix-up", text, advice)
+    return None
+
+
+def _along(frame: pd.DataFrame) -> Floats:
+    """Return what rows of a run follow each other by: steps, else tokens, else their place."""
+    for name in ("step", "tokens"):
+        if name in frame.columns:
+            return frame[name].to_numpy(dtype=float)
+    return np.arange(len(frame), dtype=float)
+
+
+def _off(gap: float) -> str:
+    return f"{abs(math.expm1(gap)):.0%} {'above' if gap > 0 else 'below'}"

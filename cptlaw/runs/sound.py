@@ -1,0 +1,392 @@
+"""What a table of runs must satisfy before any law is fitted to it: slips of units, of columns, and of copying.
+
+Each check is a line over columns. An error says that no answer can be right; a warning names what to look at.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from cptlaw.errors import listed
+from cptlaw.findings import Finding, by_severity
+from cptlaw.runs.outliers import (
+    BITS,
+    LEAST_RUNS,
+    SEED,
+    LossSurface,
+    outlier_rows,
+    outlier_runs,
+    sizes_out_of_order,
+    unexplained_losses,
+)
+from cptlaw.runs.table import CLEAR, Runs
+from cptlaw.units import format_percent, format_quantity
+
+Floats = npt.NDArray[np.float64]
+
+HIGHEST_LOSS = 20.0  # nats per token: a uniform guess over half a billion words
+HIGHEST_PTPP = 2e5  # tokens per parameter; the most that is public is about 130,000
+COUNTS = (1e3, 1e6, 1e9)  # factors between tokens, thousands, millions and billions of them
+SETTINGS = ("n_params", "ptpp", "tokens", "replay", "lr_peak", "lr_schedule", "domain")
+# What names or measures a base model, and does not tell why two of them differ.
+NAMES = ("run", "eval", "loss", "ptpp", "pt_tokens", "base", "base_model", "base_run", "n_params_non_embedding")
+STILL_OVER = 4.0  # times the tokens, over which a loss that stands still was not measured
+MOST = 0.9  # share of the rows that are alike, from which it is no chance
+BASES_DIFFER = 0.01  # relative difference of base models that the table does not tell apart
+COARSE = 0.003  # step of rounded losses, as a share of the loss: as much as two seeds differ
+
+
+def data_errors(runs: Runs, on: str | None = None) -> tuple[Finding, ...]:
+    """Say what is wrong with a table, whichever law is fitted to it; the worst comes first.
+
+    Parameters
+    ----------
+    runs
+        The rows that are to be fitted.
+    on
+        One eval to look at. Where it is left out: source and target where there are such roles, else all losses, and
+        what they say together.
+    """
+    losses = [name for name in runs.evals if name not in runs.scores]
+    known = [name for name in losses if runs.role(name) != "other"] or losses
+    chosen = known if on is None else [runs.on(on).evals[0]]
+    tables = {name: runs.on(name).frame for name in chosen if name in losses}
+    found = [one for name, rows in tables.items() for one in _of_eval(runs, name, rows, len(tables) > 1)]
+    unexplained = [one for one in found if one.code == "unexplained-losses"]
+    if len(unexplained) < len(tables):  # chance would leave no eval explained
+        found = [replace(one, severity="warning") if one in unexplained else one for one in found]
+    if on is None and tables:
+        found += [*_equal_evals(tables), *_replay(runs, tables), *_budgets(runs.frame)]
+    return by_severity(found)
+
+
+def one_run(runs: Runs) -> tuple[Finding, ...]:
+    """Say that a table holds one run: enough to forecast its own curve, and not what another run would do."""
+    adapted = _adapted(runs.frame)
+    if adapted["run"].nunique() != 1:
+        return ()
+    return (
+        Finding(
+            "error",
+            "one-run",
+            f"all rows of adapted models are of one run, {str(adapted['run'].iloc[0])!r}: nothing shows what another "
+            "mix, size or number of tokens would do.",
+            "Add two runs or more that differ in what you ask about; or ask without runs, from the studies of others.",
+        ),
+    )
+
+
+def _of_eval(runs: Runs, name: str, rows: pd.DataFrame, several: bool) -> Iterator[Finding]:
+    """Look at the rows of one eval."""
+    adapted, base = _adapted(rows), _base_losses(rows)
+    if len(adapted) < 2:
+        return
+    yield from _loss_units(name, adapted)
+    yield from _rounded(name, adapted)
+    yield from _token_units(adapted)
+    if (still := _still(runs.role(name), name, rows, several)) is not None:
+        yield still
+        return
+    yield from _against_base(runs.role(name), name, adapted, base)
+    surface = LossSurface(adapted)
+    yield from outlier_runs(surface)
+    yield from outlier_rows(surface)
+    yield from sizes_out_of_order(rows, surface)
+    yield from unexplained_losses(surface)
+
+
+def _adapted(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows[(rows["tokens"] != 0).to_numpy()] if "tokens" in rows.columns else rows
+
+
+def _base_losses(rows: pd.DataFrame) -> Floats:
+    """Return for each adapted row the loss of its base model, NaN where none or several were measured, (n,)."""
+    adapted = _adapted(rows)
+    if "tokens" not in rows.columns or len(adapted) == len(rows):
+        return np.full(len(adapted), np.nan)
+    keys = [name for name in ("n_params", "ptpp", "lr_pretrain", "base", "domain", "vocab_added") if name in rows]
+    base = rows[(rows["tokens"] == 0).to_numpy()]
+    keys = [name for name in keys if base[name].notna().all() and adapted[name].notna().all()]
+    if not keys:
+        keys, base, adapted = ["all"], base.assign(all=0), adapted.assign(all=0)
+    mean = base.groupby(keys, observed=True)["loss"].mean().rename("base_loss").reset_index()
+    texts = {name: str for name in keys if isinstance(base[name].dtype, pd.CategoricalDtype)}
+    joined = adapted[keys].astype(texts).merge(mean.astype(texts), "left", on=keys)
+    return joined["base_loss"].to_numpy(dtype=float)
+
+
+def _loss_units(name: str, adapted: pd.DataFrame) -> Iterator[Finding]:
+    middle = float(np.median(adapted["loss"]))
+    if middle > HIGHEST_LOSS:
+        yield Finding(
+            "warning",
+            "suspected-units",
+            f"the median loss of {name!r} is {middle:.4g}: more than any guess over a vocabulary costs in nats. It "
+            f"looks like a perplexity.",
+            "Give losses in nats per token: the natural logarithm of the perplexity.",
+        )
+
+
+def _rounded(name: str, adapted: pd.DataFrame) -> Iterator[Finding]:
+    """Say that losses are rounded to steps as large as what two seeds differ by."""
+    loss = adapted["loss"].to_numpy(dtype=float)
+    digits = next((n for n in range(3) if np.all(np.abs(loss * 10**n - np.round(loss * 10**n)) < 1e-6 * 10**n)), None)
+    if digits is None or np.ptp(loss) == 0 or 10.0**-digits < COARSE * float(np.median(loss)):
+        return
+    yield Finding(
+        "warning",
+        "rounded-losses",
+        f"the losses of {name!r} have {digits} digits after the point: steps of "
+        f"{10.0**-digits / float(np.median(loss)):.1%} of the loss, where two seeds differ by {SEED:.1%}.",
+        "Give losses with all the digits that were logged.",
+        data={"digits": digits},
+    )
+
+
+def _token_units(adapted: pd.DataFrame) -> Iterator[Finding]:
+    """Say which runs or rows have tokens that look as if counted in thousands, millions or billions."""
+    if not {"tokens", "n_params"} <= set(adapted.columns):
+        return
+    rows = adapted[["run", "tokens", "n_params", *(["step"] if "step" in adapted else [])]].dropna()
+    rows = rows[(rows["tokens"] > 0) & (rows["n_params"] > 0)]
+    if len(rows) < 2:
+        return
+    run, names = pd.factorize(rows["run"])
+    tokens = np.log10(rows["tokens"].to_numpy(dtype=float))
+    if "step" in rows and (rows["step"] > 0).all():
+        batch = tokens - np.log10(rows["step"].to_numpy(dtype=float))
+        if (said := _in_other_units(batch, run, names, "tokens of a step")) is not None:
+            yield said
+            return
+    highest = np.full(len(names), -np.inf)
+    ratio = tokens - np.log10(rows["n_params"].to_numpy(dtype=float))
+    np.maximum.at(highest, run, ratio)
+    if len(names) < 3:
+        return
+    said = _in_other_units(highest, np.arange(len(names)), names, "tokens per parameter")
+    if said is not None:
+        yield said
+        return
+    order = np.lexsort((tokens, run))
+    jumps = np.diff(tokens[order]) * (np.diff(run[order]) == 0)
+    if len(jumps) and np.sum(jumps > 2.7) and np.median(jumps[np.diff(run[order]) == 0]) < 1.0:
+        first = str(names[run[order][int(np.argmax(jumps))]])
+        yield Finding(
+            "warning",
+            "suspected-units",
+            f"tokens of run {first!r} grow {10.0 ** float(jumps.max()):,.0f} times from one row to the next, which no "
+            "other rows do: they look as if given in units of their own.",
+            "Write tokens as plain numbers, or with their unit, as in 8.1B.",
+            data={"run": first},
+        )
+
+
+def _in_other_units(values: Floats, run: npt.NDArray[np.intp], names: pd.Index, what: str) -> Finding | None:
+    """Say which part of log10 values is set apart from the rest by a factor of units, and among them without it."""
+    order = np.sort(values)
+    gaps = np.diff(order)
+    if not len(gaps) or (widest := int(gaps.argmax())) is None or gaps[widest] < 1.0:
+        return None
+    low, high = order[: widest + 1], order[widest + 1 :]
+    apart, rest = (high, low) if len(high) <= len(low) else (low, high)
+    if len(apart) == len(rest) == 1:
+        return None
+    shift = float(np.median(apart) - np.median(rest))
+    near = COUNTS[int(np.abs(np.log10(COUNTS) - abs(shift)).argmin())]
+    moved = apart - math.copysign(math.log10(near), shift)
+    reach = 0.3 + 0.5 * float(np.ptp(rest))
+    # Far outside the others, and among them once the unit is put right.
+    if moved.min() < rest.min() - reach or moved.max() > rest.max() + reach or abs(shift) < 2.0:
+        return None
+    if gaps[widest] < 2.0 and gaps[widest] < 3.0 * np.max(np.delete(gaps, widest), initial=0.0):
+        return None
+    first = str(names[run[int(np.flatnonzero(np.isin(values, apart))[0])]])
+    count = len(np.unique(run[np.isin(values, apart)]))
+    who = f"run {first!r} has" if count == 1 else f"{count} runs, such as {first!r}, have"
+    return Finding(
+        "warning",
+        "suspected-units",
+        f"{who} {10.0 ** float(np.median(apart)):.3g} {what}, {10.0**shift:.2g} times the median of all others: tokens "
+        f"or n_params look as if given in units of {near:.0e}.",
+        "Write both as plain numbers, or with their unit, as in 8.1B.",
+        data={"run": first, "runs": count},
+    )
+
+
+def _still(role: str, name: str, rows: pd.DataFrame, several: bool) -> Finding | None:
+    """Say that a loss never moves: no run changed it, or nobody measured it."""
+    adapted = _adapted(rows)
+    loss = adapted["loss"].to_numpy(dtype=float)
+    settings = [one for one in SETTINGS if one in adapted.columns]
+    if len(adapted) < 3 or len(adapted[settings].drop_duplicates()) < 2:
+        return None
+    if np.ptp(loss) <= 1e-9 * loss.max():
+        # Runs may have been trained until a target loss was reached; no plan ends at one source loss.
+        return Finding(
+            "warning" if role == "target" and several else "error",
+            "equal-losses",
+            f"all {len(loss)} losses of {name!r} are {loss[0]:.6g}, whatever size, tokens and mix are.",
+            "Look which column holds the losses, and how they were joined; if runs were stopped at this loss, forecast "
+            "the other eval alone.",
+        )
+    base = rows["loss"].to_numpy(dtype=float)[~rows.index.isin(adapted.index)]
+    at_base = float(np.mean(np.isin(loss, base)))
+    by_model = [one for one in ("n_params", "ptpp", "domain", "base", "seed", "lr_pretrain") if one in adapted.columns]
+    groups = adapted.groupby(by_model, observed=True, dropna=False)["loss"] if by_model else None
+    varied = groups is not None and float(adapted.groupby(by_model, observed=True, dropna=False).size().max()) > 1
+    moves = 1.0 if groups is None or not varied else float((groups.max() / groups.min() - 1.0).max())
+    over = float(adapted["tokens"].max() / adapted["tokens"].min()) if "tokens" in adapted.columns else 1.0
+    if at_base < MOST and moves > 1e-9 and not (moves < SEED and over >= STILL_OVER):
+        return None
+    what = (
+        "is that of the base model"
+        if at_base >= MOST
+        else f"moves by {format_percent(moves, 2)} at most in any model, less than two seeds differ by,"
+    )
+    return Finding(
+        "error" if at_base >= MOST else "warning",
+        "still-loss",
+        f"the loss of {name!r} {what} in {'all' if at_base in (0.0, 1.0) else f'{at_base:.0%} of the'} rows of adapted "
+        "models: it was not measured after training, or training did not reach it.",
+        "Measure this eval on the adapted models, and look how both tables were joined.",
+        data={"moves": moves, "at_base": at_base},
+    )
+
+
+def _against_base(role: str, name: str, adapted: pd.DataFrame, base: Floats) -> Iterator[Finding]:
+    """Say that adapted models and base models have losses of different units."""
+    change = np.log(adapted["loss"].to_numpy(dtype=float) / base)
+    change = change[np.isfinite(change)]
+    if len(change) < 2:
+        return
+    low, high = float(np.quantile(change, 0.1)), float(np.quantile(change, 0.9))
+    factor = math.log(BITS)
+    # A target loss never rises by training on its corpus; a source loss by a third in every run is no plan's outcome.
+    rises = low > (0.02 if role == "target" else factor - 0.05)
+    falls = role == "source" and high < 0.05 - factor
+    if not rises and not falls:
+        return
+    sure = role == "target" or falls or bool("replay" in adapted and adapted["replay"].max() >= 0.2)
+    yield Finding(
+        "error" if sure else "warning",
+        "base-in-other-units",
+        f"the losses of {name!r} lie {abs(math.expm1(float(np.median(change)))):.0%} {'above' if rises else 'below'} "
+        f"those of their base models in nearly all rows (tenths from {math.expm1(low):+.0%} to {math.expm1(high):+.0%})"
+        f": as if one were in bits and the other in nats (a factor of {BITS:.3f}).",
+        "Give all losses in nats per token: bits times 0.6931; and look whether base and adapted rows have one eval.",
+        data={"change": float(np.median(change))},
+    )
+
+
+def _equal_evals(tables: dict[str, pd.DataFrame]) -> Iterator[Finding]:
+    """Say which evals hold the same losses."""
+    names = [*tables]
+    keys = [key for key in ("run", "step", "tokens") if all(key in rows.columns for rows in tables.values())]
+    wide = {name: rows.set_index(keys)["loss"] for name, rows in tables.items()} if keys else {}
+    for i, first in enumerate(names):
+        for second in names[i + 1 : i + 40]:
+            if not wide or not (wide[first].index.is_unique and wide[second].index.is_unique):
+                continue
+            both = pd.concat([wide[first], wide[second]], axis=1, join="inner").to_numpy(dtype=float)
+            if len(both) < 3 or np.ptp(both[:, 0]) == 0:
+                continue
+            share = float(np.mean(np.abs(both[:, 0] / both[:, 1] - 1.0) < 1e-9))
+            if share >= MOST:
+                yield Finding(
+                    "error",
+                    "equal-evals",
+                    f"{first!r} and {second!r} have the same loss in {share:.0%} of {len(both)} rows: one is a copy of "
+                    "the other.",
+                    "Look which columns the two losses are read from.",
+                    data={"evals": [first, second], "share": share},
+                )
+
+
+def _replay(runs: Runs, tables: dict[str, pd.DataFrame]) -> Iterator[Finding]:
+    """Say that replay looks like the share of the new corpus, or that source and target are exchanged."""
+    if "replay" not in runs.frame.columns:
+        return
+    together = {runs.role(name): value for name in tables if (value := _with_replay(tables[name])) is not None}
+    source, target = together.get("source"), together.get("target")
+    wrong = [role for role, value in (("source", source), ("target", target)) if value is not None]
+    wrong = [role for role in wrong if (together[role] > CLEAR if role == "source" else together[role] < -CLEAR)]
+    if not wrong or (len(wrong) == 1 and source is not None and target is not None):
+        return
+    said = {"source": "the source loss rises with replay", "target": "the target loss falls with replay"}
+    yield Finding(
+        "error" if len(wrong) == 2 else "warning",
+        "replay-reversed",
+        f"{' and '.join(said[role] for role in wrong)}, between runs that are alike else: replay looks like the share "
+        "of the new corpus, or source and target are exchanged.",
+        "replay is the share of the old (source) corpus in the mix: give 1 - share, or exchange the evals.",
+        data={"correlation": {role: together[role] for role in wrong}},
+    )
+
+
+def _with_replay(rows: pd.DataFrame) -> float | None:
+    """Return the correlation of log loss and replay between rows that are alike else; nothing without such rows."""
+    adapted = _adapted(rows)
+    adapted = adapted[adapted["replay"].notna()]
+    if "tokens" not in adapted.columns or adapted.empty:
+        return None
+    alike = [adapted[n].fillna(-1.0) for n in ("n_params", "ptpp", "lr_peak") if n in adapted.columns]
+    alike += [adapted[n].astype(str) for n in ("lr_schedule", "domain") if n in adapted.columns]
+    # Tokens of runs that are alike end with a whole step.
+    alike.append((20.0 * np.log(adapted["tokens"])).round())
+    pair = pd.DataFrame({"replay": adapted["replay"], "loss": np.log(adapted["loss"])})
+    pair -= pair.groupby(alike).transform("mean")
+    size = float(np.prod((pair.to_numpy() ** 2).sum(axis=0))) ** 0.5
+    return float((pair["replay"] * pair["loss"]).sum()) / size if size > 0 else None
+
+
+def _budgets(frame: pd.DataFrame) -> Iterator[Finding]:
+    """Say that ptpp holds tokens, or one value beside base models that differ."""
+    if "ptpp" not in frame.columns or frame["ptpp"].isna().all():
+        return
+    budgets = frame["ptpp"].dropna().to_numpy(dtype=float)
+    in_tokens = float(np.median(budgets)) > HIGHEST_PTPP
+    if "n_params" in frame.columns:
+        rows = frame[["n_params", "ptpp"]].dropna().drop_duplicates()
+        ratio = np.round(np.log(rows["ptpp"].to_numpy(dtype=float) / rows["n_params"].to_numpy(dtype=float)), 2)
+        shared = len(np.unique(ratio)) < rows["ptpp"].nunique()
+        in_tokens |= rows["n_params"].nunique() > 1 and shared and float(rows["ptpp"].max()) > 0.1 * HIGHEST_PTPP
+    if in_tokens:
+        yield Finding(
+            "error",
+            "ptpp-in-tokens",
+            f"ptpp goes up to {format_quantity(float(budgets.max()))}: no model was pre-trained on so many tokens per "
+            "parameter. It looks like the tokens of pre-training.",
+            "Call the column pt_tokens, and ptpp is derived; or divide by n_params.",
+            data={"ptpp": float(budgets.max())},
+        )
+        return
+    if "tokens" not in frame.columns:
+        return
+    base = frame[(frame["tokens"] == 0).to_numpy()]
+    told = [str(one) for one in base.columns if one not in NAMES and _tells_apart(base[one])]
+    for (name, *_), rows in base.groupby(["eval", "ptpp", *told], observed=True, dropna=False):
+        loss = rows["loss"].to_numpy(dtype=float)
+        if len(rows) > 1 and loss.max() / loss.min() - 1.0 > BASES_DIFFER:
+            first = listed([f"{value:.4g}" for value in np.sort(loss)], 4)
+            yield Finding(
+                "warning",
+                "bases-not-told-apart",
+                f"{len(loss)} base models of ptpp {format_quantity(float(rows['ptpp'].iloc[0]))} have losses of {name!r} "
+                f"from {loss.min():.4g} to {loss.max():.4g} ({first}), and no column tells them apart.",
+                "Give each its own ptpp (pre-training tokens per parameter), and what else they differ in.",
+                data={"eval": str(name), "losses": np.sort(loss).tolist()},
+            )
+            return
+
+
+def _tells_apart(column: pd.Series) -> bool:
+    try:
+        return 1 < column.nunique(dropna=False)
+    except TypeError:  # lists and mappings
+        return False

@@ -1,0 +1,285 @@
+"""Tables that a user broke: each mistake must be refused, named by a finding, or leave the answer as it was.
+
+    python tests/spoilt.py --n 1000 --seed 0        # ends with 1 if any mistake went unnoticed
+    python tests/spoilt.py --seed 0 --only 123      # one table again
+
+Every table is made from the seed and its number alone: a part of an example table, as a user's own may look (two sizes
+or more, some budgets, shares of replay and points along the runs), and one mistake of `MISTAKES`, all in turn. The
+table before the mistake must be free of errors; what is found there already does not count as named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import cptlaw as cl
+from cptlaw.errors import CptlawError
+from cptlaw.runs.sound import data_errors
+
+TABLES = ("en-fr-pilot", "docs-to-code", "en-fr-ladder", "code-to-prose", "docs-to-manuals")
+RUNS = (8, 40)
+MODEL = ("n_params", "ptpp", "base", "seed", "lr_pretrain")
+CLOSE = 0.01  # of a loss, and of the share of forgetting and replay, within which an answer is the same
+
+Frame = pd.DataFrame
+Rng = np.random.Generator
+
+
+@cache
+def _table(name: str) -> Frame:
+    frame = cl.examples.load(name).frame
+    texts = [column for column in frame if isinstance(frame[column].dtype, pd.CategoricalDtype)]
+    return frame.astype(dict.fromkeys(texts, object)).reset_index(drop=True)
+
+
+def drawn(draw: random.Random) -> Frame:
+    """Return a table as a user may have it: a part of an example."""
+    frame = _table(draw.choice(TABLES))
+    is_base = frame["tokens"] == 0
+    frame = frame[is_base | (frame["lr_schedule"] == "constant")]
+    for name, least in (("n_params", 2), ("ptpp", 1), ("replay", 2)):
+        levels = sorted(frame[name].dropna().unique())
+        kept = draw.sample(levels, draw.randint(min(least, len(levels)), len(levels)))
+        frame = frame[frame[name].isin(kept) | frame[name].isna()]
+    adapted = frame[frame["tokens"] > 0]
+    names = sorted(adapted["run"].unique())
+    chosen = draw.sample(names, min(draw.randint(*RUNS), len(names)))
+    adapted = adapted[adapted["run"].isin(chosen)]
+    if draw.random() < 0.5:  # the last point of each run alone
+        adapted = adapted[adapted["tokens"] == adapted.groupby("run")["tokens"].transform("max")]
+    else:
+        adapted = adapted[adapted["tokens"] >= adapted["n_params"]]
+    base = frame[frame["tokens"] == 0]
+    models = adapted[["n_params", "ptpp"]].drop_duplicates()
+    base = base.merge(models, on=["n_params", "ptpp"])
+    return pd.concat([base, adapted], ignore_index=True).drop(columns="base", errors="ignore")
+
+
+# -- mistakes: each returns the table with the mistake, or nothing where the table has no place for it ------------------
+
+
+def source_is_that_of_the_base(frame: Frame, rng: Rng) -> Frame | None:
+    """Evaluate the base model for every row of the source."""
+    keys = [name for name in MODEL if name in frame]
+    base = frame[(frame["tokens"] == 0) & (frame["eval"] == "source")].groupby(keys)["loss"].mean()
+    at = frame["eval"].eq("source") & (frame["tokens"] > 0)
+    losses = frame.loc[at, keys].join(base, on=keys)["loss"]
+    return None if losses.isna().any() else frame.assign(loss=frame["loss"].where(~at, losses))
+
+
+def every_loss_is_equal(frame: Frame, rng: Rng) -> Frame:
+    """Fill one loss down the column."""
+    return frame.assign(loss=float(frame["loss"].median()))
+
+
+def source_is_a_copy_of_target(frame: Frame, rng: Rng) -> Frame:
+    """Read both losses from one column."""
+    target = frame[frame["eval"] == "target"].set_index(["run", "tokens"])["loss"]
+    both = frame.set_index(["run", "tokens"]).index
+    return frame.assign(loss=target.reindex(both).to_numpy()).dropna(subset="loss")
+
+
+def losses_are_random(frame: Frame, rng: Rng) -> Frame:
+    """Join losses to the wrong rows."""
+    if rng.random() < 0.5:
+        return frame.assign(loss=rng.uniform(1.5, 4.5, len(frame)))
+    return frame.assign(loss=rng.permutation(frame["loss"].to_numpy()))
+
+
+def losses_rise_with_size(frame: Frame, rng: Rng) -> Frame | None:
+    """Name the sizes in reverse order, or measure ever worse."""
+    sizes = sorted(frame["n_params"].unique())
+    if len(sizes) < 2:
+        return None
+    if rng.random() < 0.5:
+        return frame.assign(n_params=frame["n_params"].map(dict(zip(sizes, sizes[::-1], strict=True))))
+    return frame.assign(loss=frame["loss"] * (frame["n_params"] / sizes[0]) ** rng.uniform(0.5, 0.8))
+
+
+def one_size_is_in_bits(frame: Frame, rng: Rng) -> Frame | None:
+    """Give the losses of one size in bits."""
+    if frame["n_params"].nunique() < 2:
+        return None
+    return frame.assign(loss=frame["loss"].where(frame["n_params"] != rng.choice(frame["n_params"].unique()), _bits))
+
+
+def adapted_rows_are_in_bits(frame: Frame, rng: Rng) -> Frame | None:
+    """Give the losses of adapted models in bits and those of base models in nats."""
+    return frame.assign(loss=frame["loss"].where(frame["tokens"] == 0, _bits)) if _has_bases(frame) else None
+
+
+def tokens_of_one_budget_are_thousands(frame: Frame, rng: Rng) -> Frame | None:
+    """Give the tokens of one pre-training budget, or of the longest runs, in another unit."""
+    names = [name for name in ("ptpp", "tokens") if frame.loc[frame["tokens"] > 0, name].nunique() > 1]
+    if not names:
+        return None
+    name = rng.choice(names)
+    levels = frame.loc[frame["tokens"] > 0, name].unique()
+    at = frame[name].eq(rng.choice(levels)) & (frame["tokens"] > 0)
+    return frame.assign(tokens=frame["tokens"].where(~at, frame["tokens"] * 1000))
+
+
+def the_largest_size_is_worse(frame: Frame, rng: Rng) -> Frame | None:
+    """Train the largest size badly."""
+    if frame["n_params"].nunique() < 2:
+        return None
+    return frame.assign(loss=frame["loss"].where(frame["n_params"] < frame["n_params"].max(), frame["loss"] * 1.3))
+
+
+def one_row_is_eleven(frame: Frame, rng: Rng) -> Frame:
+    """Log the loss of a model that was not loaded."""
+    place = rng.choice(np.flatnonzero(frame["tokens"] > 0))
+    return frame.assign(loss=np.where(np.arange(len(frame)) == place, 11.0, frame["loss"]))
+
+
+def ptpp_holds_tokens(frame: Frame, rng: Rng) -> Frame:
+    """Give the tokens of pre-training as ptpp."""
+    return frame.assign(ptpp=frame["ptpp"] * frame["n_params"])
+
+
+def ptpp_is_constant(frame: Frame, rng: Rng) -> Frame | None:
+    """Give all base models one budget."""
+    base = frame[(frame["tokens"] == 0) & (frame["eval"] == "source")]
+    several = base.groupby("n_params")["ptpp"].nunique().max() if len(base) else 0
+    return frame.assign(ptpp=20.0) if several > 1 else None
+
+
+def replay_is_its_complement(frame: Frame, rng: Rng) -> Frame | None:
+    """Give the share of the new corpus as replay."""
+    keys = ["eval", "n_params", "ptpp", "tokens", "lr_peak"]
+    alike = frame[frame["tokens"] > 0].groupby(keys)["replay"].nunique()
+    return frame.assign(replay=1.0 - frame["replay"]) if alike.max() > 1 else None
+
+
+def digits_are_rounded_away(frame: Frame, rng: Rng) -> Frame:
+    """Give losses with few digits."""
+    return frame.assign(loss=frame["loss"].round(int(rng.integers(0, 3))))
+
+
+MISTAKES: tuple[Callable[[Frame, Rng], Frame | None], ...] = (
+    source_is_that_of_the_base,
+    every_loss_is_equal,
+    source_is_a_copy_of_target,
+    losses_are_random,
+    losses_rise_with_size,
+    one_size_is_in_bits,
+    adapted_rows_are_in_bits,
+    tokens_of_one_budget_are_thousands,
+    the_largest_size_is_worse,
+    one_row_is_eleven,
+    ptpp_holds_tokens,
+    ptpp_is_constant,
+    replay_is_its_complement,
+    digits_are_rounded_away,
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One table and one mistake.
+
+    Parameters
+    ----------
+    ended
+        ``"refused"``, ``"error"``, ``"warning"``, ``"unchanged"``, or ``"unnoticed"``, which fails.
+    codes
+        Of the findings that the mistake added.
+    clean_errors
+        Codes of errors that were found before the mistake: false alarms, which fail too.
+    """
+
+    number: int
+    mistake: str
+    ended: str
+    codes: tuple[str, ...] = ()
+    clean_errors: tuple[str, ...] = ()
+
+    @property
+    def fails(self) -> bool:
+        """Whether the mistake went unnoticed, or a sound table was not let through."""
+        return self.ended == "unnoticed" or bool(self.clean_errors)
+
+
+def cases(numbers: Iterable[int], seed: int) -> Iterator[Case]:
+    """Yield how each case ended."""
+    for number in numbers:
+        mistake = MISTAKES[number % len(MISTAKES)]
+        draw, rng, spoilt = random.Random(f"{seed}-{number}"), np.random.default_rng([seed, number]), None
+        while spoilt is None:  # until the table has a place for the mistake
+            frame = drawn(draw)
+            spoilt = mistake(frame, rng)
+        yield _judged(number, mistake.__name__, frame, spoilt)
+
+
+def _judged(number: int, name: str, frame: Frame, spoilt: Frame) -> Case:
+    before = data_errors(cl.read_runs(frame))
+    wrong = tuple(one.code for one in before if one.severity == "error")
+    try:
+        after = data_errors(cl.read_runs(spoilt))
+    except CptlawError:
+        return Case(number, name, "refused", (), wrong)
+    known = {one.code for one in before}
+    new = [one for one in after if one.code not in known]
+    if new:
+        codes = tuple(dict.fromkeys(one.code for one in new))
+        return Case(number, name, new[0].severity, codes, wrong)
+    import os
+    if os.environ.get("QUICK"): return Case(number, name, "unnoticed", (), wrong)
+    return Case(number, name, "unchanged" if _same_answer(frame, spoilt) else "unnoticed", (), wrong)
+
+
+def _same_answer(frame: Frame, spoilt: Frame) -> bool:
+    """Say whether an answer is the same before and after, within `CLOSE`."""
+    adapted = frame[frame["tokens"] > 0]
+    question: dict[str, Any] = {name: float(adapted[name].max()) for name in ("n_params", "ptpp", "tokens")}
+    before, after = (cl.answer(rows, **question, max_forgetting="25%") for rows in (frame, spoilt))
+    if not before.feasible or not after.feasible:
+        return before.feasible == after.feasible and before.blocking == after.blocking
+    assert before.target_loss is not None
+    assert after.target_loss is not None
+    apart = [after.target_loss / before.target_loss - 1.0, (after.replay or 0.0) - (before.replay or 0.0)]
+    apart += [(after.forgetting or 0.0) - (before.forgetting or 0.0)]
+    return bool(np.abs(apart).max() < CLOSE)
+
+
+def _has_bases(frame: Frame) -> bool:
+    return bool((frame["tokens"] == 0).any())
+
+
+def _bits(losses: Any) -> Any:
+    return losses / np.log(2.0)
+
+
+def main() -> int:
+    """Run the cases that the command line asks for; return 1 if any failed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--n", type=int, default=1000, help="tables")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", type=int, help="the number of one table")
+    given = parser.parse_args()
+    begun, ended = time.process_time(), Counter[tuple[str, str]]()
+    failed = alarms = 0
+    for case in cases(range(given.n) if given.only is None else [given.only], given.seed):
+        ended[case.mistake, case.ended] += 1
+        failed, alarms = failed + (case.ended == "unnoticed"), alarms + bool(case.clean_errors)
+        if case.fails or given.only is not None:
+            print(case, flush=True)
+    for (name, how), count in sorted(ended.items()):
+        print(f"{name:36} {how:10} {count}")
+    print(f"{failed} unnoticed, {alarms} false alarms, {time.process_time() - begun:.0f} s of CPU", file=sys.stderr)
+    return bool(failed or alarms)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
