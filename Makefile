@@ -119,9 +119,10 @@ bench: $(VENV)/.dev  ## timings; the peers are described in studies/benchmarks.m
 guard: $(VENV)/.dev  ## fails where the point fit costs twice what it did, beside a fixed reference in the same process
 	$(RUN) -m studies growth --guard
 
-fuzz: $(VENV)/.dev $(VENV)/.training  ## hostile input for every door, and changes that mean nothing, by the thousand
+fuzz: $(VENV)/.dev $(VENV)/.training  ## hostile input, changes that mean nothing, and mistakes of users, by the thousand
 	$(RUN) tests/fuzz.py --n 20000 --seed 0
 	$(RUN) tests/metamorphic.py --n 1000 --seed 0
+	$(RUN) tests/spoilt.py --n 1000 --seed 0
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

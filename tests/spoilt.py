@@ -66,7 +66,7 @@ def drawn(draw: random.Random) -> Frame:
     return pd.concat([base, adapted], ignore_index=True).drop(columns="base", errors="ignore")
 
 
-# -- mistakes: each returns the table with the mistake, or nothing where the table has no place for it ------------------
+# -- mistakes: each returns the table with the mistake, or nothing where the table has no place for it ----------------
 
 
 def source_is_that_of_the_base(frame: Frame, rng: Rng) -> Frame | None:
@@ -235,7 +235,9 @@ def _judged(number: int, name: str, frame: Frame, spoilt: Frame) -> Case:
         codes = tuple(dict.fromkeys(one.code for one in new))
         return Case(number, name, new[0].severity, codes, wrong)
     import os
-    if os.environ.get("QUICK"): return Case(number, name, "unnoticed", (), wrong)
+
+    if os.environ.get("QUICK"):
+        return Case(number, name, "unnoticed", (), wrong)
     return Case(number, name, "unchanged" if _same_answer(frame, spoilt) else "unnoticed", (), wrong)
 
 

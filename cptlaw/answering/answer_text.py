@@ -89,7 +89,9 @@ def headline(answer: Answer) -> str:
         limits = " and ".join(LIMITS.get(name, name) for name in (answer.blocking or "").split(" and "))
         shares = "mix" if answer.kind == "mix" else f"share of replay{_searched(answer)}"
         return f"no {shares} keeps {limits} with {format_percent(answer.risk or 0.5)} probability"
-    mix = f"train on {PLAN_FIELDS['tokens'].text(answer.tokens or 0)} tokens"
+    alone = any(finding.code == "one-run" for finding in answer.findings)
+    advice = "one run shows nothing of others; no more than a guess:" if alone else "train on"
+    mix = f"{advice} {PLAN_FIELDS['tokens'].text(answer.tokens or 0)} tokens"
     if answer.mix:
         mix += f": {shares_text(answer.mix)}"
     elif answer.replay is not None:

@@ -15,13 +15,14 @@ from cptlaw.answering.result import Answer
 from cptlaw.answering.takes import devices_of, finished
 from cptlaw.answering.with_runs import from_runs
 from cptlaw.answering.without_runs import from_studies
-from cptlaw.errors import UsageError
+from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.laws.shared_tokens import WHOLE
 from cptlaw.planning.options import label
 from cptlaw.planning.scenario import AnswerQuestion, documented
 from cptlaw.runs import Runs, read_runs, refuse_unread
 from cptlaw.runs.kinds import KINDS
+from cptlaw.runs.sound import data_errors, one_run
 from cptlaw.schedules import Schedule
 
 UNREAD = Finding(
@@ -44,6 +45,7 @@ def answer(
     where: str | None = None,
     schedules: Mapping[str, Schedule] | str | Path | None = None,
     seed: int = 0,
+    anyway: bool = False,
     **asked: Unpack[AnswerQuestion],
 ) -> Answer:
     """Say what to train, what to expect of both losses, how sure that is, and what to run next.
@@ -64,6 +66,8 @@ def answer(
         Learning-rate schedules by run, or a schedules file; laws that read them then join.
     seed
         Of the searches.
+    anyway
+        Whether to answer from a table with errors too, such as a loss that never moves, or one run alone.
     **asked
         The question: the model, what may be spent (one of tokens, target_tokens and budget), and limits. Numbers, or
         texts such as ``"8B"`` and ``"2%"``.
@@ -111,6 +115,7 @@ def answer(
             raise UsageError(f"{label(name)} is for an answer without RUNS: your table says how its runs were trained.")
     table = runs if isinstance(runs, Runs) else read_runs(runs)
     refuse_unread(table, where)
+    about = _about_data(table if where is None else table.where(where), anyway)
 
     def ask(rows: str | None) -> Answer:
         if table.corpora and "replay" not in table.frame.columns:
@@ -119,7 +124,25 @@ def answer(
 
     result = finished(best_kind(table, question, where, ask), question)
     more = [*(() if model is None else model.findings), *(() if shift is None else (UNREAD,))]
-    return replace(result, findings=by_severity([*result.findings, *more])) if more else result
+    return replace(result, findings=by_severity([*about, *result.findings, *more]))
+
+
+def _about_data(rows: Runs, anyway: bool) -> tuple[Finding, ...]:
+    """Return what is wrong with the rows that an answer is to come from.
+
+    Raises
+    ------
+    DataError
+        If it is an error, and nobody asked to go on.
+    """
+    about = (*one_run(rows), *data_errors(rows))
+    errors = [f"\n  {one.message} [{one.code}]\n    -> {one.advice}" for one in about if one.severity == "error"]
+    if errors and not anyway:
+        raise DataError(
+            f"{rows.label}: no answer from these rows can be right.{''.join(errors)}\n"
+            "Correct the table, or go on in spite of it: anyway=True (--anyway)."
+        )
+    return about
 
 
 documented(answer, AnswerQuestion)

@@ -13,7 +13,7 @@ from cptlaw.cli.scenario_options import of_scenario
 from cptlaw.errors import UsageError
 from cptlaw.planning.scenario import AnswerQuestion
 
-OF_RUNS = (*options.READING, "where", "schedules")
+OF_RUNS = (*options.READING, "where", "schedules", "anyway")
 SHIFTS = ("language", "domain", "code", "near")
 
 
@@ -33,6 +33,7 @@ SHIFTS = ("language", "domain", "code", "near")
 @click.option("--shift", type=click.Choice(SHIFTS), help="Without RUNS: what the new domain is. near: like the old.")
 @click.option("--where", metavar="Q", help="Keep these rows, as in 'ptpp <= 31'.")
 @options.schedules
+@click.option("--anyway", is_flag=True, help="With RUNS: answer in spite of errors in the table.")
 @click.option("--explain", is_flag=True, help="Show each step as the command that repeats it.")
 @click.option("--pilots", metavar="FOLDER", type=click.Path(), help="Without RUNS: write the three pilots here.")
 @options.output("REPORT", "report.html", "Write a page to send (with RUNS: extra `report`).")

@@ -1,7 +1,7 @@
 """Losses of one eval against a plain surface over the inputs: rows, runs and sizes that lie off all others.
 
-The surface is a robust regression of the log loss on the logs of the inputs. It is no law, but what it misses by tens of
-per cent is no law's shortcoming either.
+The surface is a robust regression of the log loss on the logs of the inputs. It is no law, but what it misses by tens
+of per cent is no law's shortcoming either.
 """
 
 from __future__ import annotations
@@ -280,7 +280,7 @@ def unexplained_losses(surface: LossSurface) -> Iterator[Finding]:
         "unexplained-losses",
         f"losses differ by {spread:.0%} (standard deviation), and neither size, tokens, budget, rate nor mix explain "
         f"any of it: runs that are left out are forecast no better than by the mean of the others.",
-        "Look whether losses stand in the rows of their own runs, and whether a column that tells runs apart is missing.",
+        "Look whether losses stand in the rows of their runs, and whether a column that sets runs apart is missing.",
         data={"explained": None if not enough else best, "spread": spread},
     )
 

@@ -17,7 +17,6 @@ from cptlaw.errors import listed
 from cptlaw.findings import Finding, by_severity
 from cptlaw.runs.outliers import (
     BITS,
-    LEAST_RUNS,
     SEED,
     LossSurface,
     outlier_rows,
@@ -377,7 +376,7 @@ def _budgets(frame: pd.DataFrame) -> Iterator[Finding]:
             yield Finding(
                 "warning",
                 "bases-not-told-apart",
-                f"{len(loss)} base models of ptpp {format_quantity(float(rows['ptpp'].iloc[0]))} have losses of {name!r} "
+                f"{len(loss)} base models of ptpp {format_quantity(float(rows['ptpp'].iloc[0]))} have {name!r} losses "
                 f"from {loss.min():.4g} to {loss.max():.4g} ({first}), and no column tells them apart.",
                 "Give each its own ptpp (pre-training tokens per parameter), and what else they differ in.",
                 data={"eval": str(name), "losses": np.sort(loss).tolist()},
@@ -387,6 +386,6 @@ def _budgets(frame: pd.DataFrame) -> Iterator[Finding]:
 
 def _tells_apart(column: pd.Series) -> bool:
     try:
-        return 1 < column.nunique(dropna=False)
+        return column.nunique(dropna=False) > 1
     except TypeError:  # lists and mappings
         return False

@@ -10,7 +10,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cptlaw.findings import Finding, Remedy, by_severity
-from cptlaw.fitting.checking.mix_ups import suspicions
 from cptlaw.fitting.solving.blocks import run_codes
 from cptlaw.fitting.solving.identifiability import best_rank
 from cptlaw.fitting.solving.problem import Problem
@@ -20,6 +19,8 @@ from cptlaw.units import format_percent, format_quantity
 
 CONFOUNDED = 0.95  # correlation of log N with log D from which their exponents trade off
 RISE = 0.01  # relative rise of a loss along its run that the laws cannot show
+FEW_AT_SMALL = 3  # runs below which the steep end of small replay rests on accidents
+SMALL_REPLAY = 0.1
 
 
 def check_rows(law: Law, frame: pd.DataFrame, problem: Problem) -> tuple[Finding, ...]:
@@ -33,7 +34,7 @@ def check_rows(law: Law, frame: pd.DataFrame, problem: Problem) -> tuple[Finding
             *_few_runs(law, frame, problem),
             *_not_identified(law, problem),
             *_rising(law, frame, runs, names),
-            *suspicions(law, frame, runs, names),
+            *_small_replay(law, frame, runs),
         ]
     )
 
@@ -180,3 +181,23 @@ def _rising(law: Law, frame: pd.DataFrame, runs: NDArray[np.intp], names: NDArra
             data={"rising": rising, "n_runs": len(change), "run": str(names[most]), "rise": float(change[most])},
             remedy=Remedy("where"),
         )
+
+
+def _small_replay(law: Law, frame: pd.DataFrame, runs: NDArray[np.intp]) -> Iterator[Finding]:
+    """Say that the steep end of small replay rests on few runs."""
+    if "replay" not in law.inputs or "replay" not in frame.columns or law.ratio_of is None:
+        return
+    share = frame["replay"].to_numpy(dtype=float)
+    small, levels = (share > 0) & (share <= SMALL_REPLAY * (1 + 1e-9)), np.unique(share[share > 0])
+    count = len(np.unique(runs[small]))
+    if count >= FEW_AT_SMALL or len(levels) < 2:
+        return
+    few = f"{count} run lies" if count == 1 else f"{count} runs lie" if count else "no run lies"
+    rests = "them alone" if count > 1 else "it alone" if count else "runs at more of it"
+    yield Finding(
+        "info",
+        "few-at-small-replay",
+        f"{few} at a replay of {SMALL_REPLAY:.0%} or less (the lowest level is {format_percent(levels[0])}). "
+        f"Forgetting changes fastest there, and what {law.name} says of small replay rests on {rests}.",
+        "Do not plan below the lowest level; one or two runs there are cheap and worth much.",
+    )

@@ -25,6 +25,7 @@ from cptlaw.laws import Law, law
 from cptlaw.result import Line, Result, Table, plain
 from cptlaw.runs import unread_findings
 from cptlaw.runs.points import as_points, in_tokens
+from cptlaw.runs.sound import data_errors
 from cptlaw.schedules import Schedule
 from cptlaw.signatures import spell_out
 
@@ -120,10 +121,11 @@ def check(
     points = pd.DataFrame() if at is None else in_tokens(as_points(at), table.frame)
     if on in table.scores:
         return check_scores(table, on, where)
+    about = [*copied, *data_errors(table if where is None else table.where(where))]
     if law_name == "auto":
         refuse_restraint(restraint)
         of_auto = check_auto(table, on, where, schedules, points)
-        return replace(of_auto, findings=by_severity([*of_auto.findings, *copied]))
+        return replace(of_auto, findings=by_severity([*about, *of_auto.findings]))
     chosen = law(law_name)
     training = training_rows(chosen, table, on, where, schedules)
     frame = training.chosen().frame
@@ -144,7 +146,7 @@ def check(
         n_free=problem.size,
         rank=identify.best_rank(problem),
         levels=pd.DataFrame({"levels": inputs.nunique(), "min": inputs.min(), "max": inputs.max()}),
-        findings=by_severity([*copied, *training.findings, *check_rows(chosen, frame, problem), *far]),
+        findings=by_severity([*about, *training.findings, *check_rows(chosen, frame, problem), *far]),
     )
 
 

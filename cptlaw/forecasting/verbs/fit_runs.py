@@ -20,6 +20,7 @@ from cptlaw.forecasting.verbs.arguments import asked
 from cptlaw.laws import law
 from cptlaw.laws.score_law import known_score_laws
 from cptlaw.runs import Runs, unread_findings
+from cptlaw.runs.sound import data_errors
 from cptlaw.signatures import spell_out
 
 
@@ -102,7 +103,10 @@ def fit(
         result = fit_auto(table, on, where, seed=seed, schedules=schedules)
     else:
         result = fit_one(law(law_name), table, on, where, how)
-    return replace(result, findings=by_severity([*result.findings, *copied])) if copied else result
+    about = () if is_score else data_errors(table if where is None else table.where(where), on)
+    if not copied and not about:
+        return result
+    return replace(result, findings=by_severity([*copied, *about, *result.findings]))
 
 
 spell_out(fit, HowToFit, {"seed": 0})

@@ -1,0 +1,110 @@
+"""What a table must satisfy before any law: spoilt tables are noticed, sound ones pass."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from spoilt import MISTAKES, cases
+
+import cptlaw as cl
+from cptlaw.cli import main
+from cptlaw.errors import DataError
+from cptlaw.runs.sound import data_errors
+
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+IN_CI = 100  # of the thousand of `make fuzz`
+QUESTION = {"n_params": 124_672, "ptpp": 124, "tokens": 1_994_752, "max_forgetting": "25%"}
+
+
+@pytest.fixture
+def frame():
+    rows = cl.examples.load("en-fr-pilot").where("ptpp in (31, 124) and (tokens == 0 or lr_schedule == 'constant')")
+    return rows.frame.astype({"run": object, "eval": object})
+
+
+def errors(runs):
+    return {one.code for one in data_errors(runs) if one.severity == "error"}
+
+
+def test_mistakes_are_noticed():
+    found = [*cases(range(IN_CI), 0)]
+    assert [case for case in found if case.fails] == []
+    assert {case.mistake for case in found} == {mistake.__name__ for mistake in MISTAKES}
+    assert len([case for case in found if case.ended in ("error", "refused")]) > IN_CI / 2
+
+
+def tables():
+    for name in cl.examples.EXAMPLES:
+        yield pytest.param(name, id=name)
+    if not DATA.exists():
+        yield pytest.param(None, id="shared", marks=pytest.mark.skip(reason="no tables in ../shared/data"))
+    for path in sorted(DATA.glob("*.csv")):
+        yield pytest.param(path, id=path.name)
+
+
+@pytest.mark.parametrize("table", [*tables()])
+def test_measured_tables_have_no_errors(table):
+    try:
+        runs = cl.examples.load(table) if isinstance(table, str) else cl.read_runs(table)
+    except DataError as error:
+        pytest.skip(f"not a table of runs: {str(error)[:80]}")
+    assert errors(runs) == set()
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        assert errors(runs.keep(rng.random(len(runs)) < 0.5)) == set()
+        names = runs.frame["run"].cat.categories
+        some = runs.frame["run"].isin(names[rng.random(len(names)) < 0.5]).to_numpy()
+        assert not some.any() or errors(runs.keep(some)) == set()
+
+
+def test_an_error_stops_an_answer_and_anyway_goes_on(frame, tmp_path, capsys):
+    source = frame["eval"] == "source"
+    frame = frame.assign(loss=frame["loss"].where(~source, 2.2))
+    with pytest.raises(DataError, match=r"all .* losses of 'source' are 2.2.*\[equal-losses\]"):
+        cl.answer(frame, **QUESTION)
+    path = tmp_path / "runs.csv"
+    frame.to_csv(path, index=False)
+    words = [word for name, value in QUESTION.items() for word in ("--" + name.replace("_", "-"), str(value))]
+    with pytest.raises(SystemExit) as ended:
+        main(["answer", str(path), *words])
+    assert ended.value.code == 2
+    assert "--anyway" in capsys.readouterr().err
+    found = cl.answer(frame, **QUESTION, anyway=True)
+    assert found.findings[0].code == "equal-losses"
+
+
+def test_check_names_errors_first(frame):
+    target = frame.loc[frame["eval"] == "target"].set_index(["run", "tokens"])["loss"]
+    copied = target.reindex(frame.set_index(["run", "tokens"]).index).to_numpy()
+    found = cl.check(frame.assign(loss=copied), on="source").findings
+    assert (found[0].code, found[0].severity) == ("equal-evals", "error")
+
+
+def test_one_run_is_no_plan(frame):
+    run = frame.loc[frame["tokens"] > 0, "run"].iloc[0]
+    alone = frame[(frame["run"] == run) | (frame["tokens"] == 0)]
+    with pytest.raises(DataError, match=r"\[one-run\]"):
+        cl.answer(alone, **QUESTION)
+    found = cl.answer(alone, **QUESTION, anyway=True)
+    assert "train on" not in repr(found)
+
+
+def test_a_filter_takes_the_rows_with_an_error_away(frame):
+    largest = frame["n_params"].max()
+    frame = frame.assign(loss=frame["loss"].where(frame["n_params"] < largest, frame["loss"] / np.log(2)))
+    with pytest.raises(DataError, match=r"\[size-out-of-line\]|\[rising-with-size\]"):
+        cl.answer(frame, **QUESTION)
+    kept = cl.read_runs(frame).where(f"n_params < {largest}")
+    assert data_errors(kept) == ()
+
+
+def test_runs_that_were_stopped_at_one_target_loss_are_no_error(frame):
+    stopped = frame.assign(loss=frame["loss"].where((frame["eval"] == "source") | (frame["tokens"] == 0), 2.6))
+    found = {one.code: one.severity for one in data_errors(cl.read_runs(stopped))}
+    assert found["equal-losses"] == "warning"
+
+
+def test_a_table_without_inputs_is_let_through():
+    rows = pd.DataFrame({"run": ["a", "b", "c"], "eval": "target", "loss": [3.0123, 2.0456, 2.5789]})
+    assert data_errors(cl.read_runs(rows)) == ()
