@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -9,9 +10,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from cptlaw.errors import DataError, UsageError, did_you_mean, listed
 from cptlaw.findings import Finding, Remedy, by_severity
+from cptlaw.fitting.solving.student import t_quantile
+from cptlaw.forecasting.curves.decay import FALL, Decay
 from cptlaw.forecasting.curves.posterior import Normal, posterior
 from cptlaw.forecasting.curves.prior_average import average
 from cptlaw.forecasting.curves.priors import Coordinates
@@ -29,6 +33,8 @@ WIDER = 2.0  # times the spread of a prior, for one that is believed less
 MOST = 120  # rows of one run that are looked at; longer logs are grouped
 EARLY = 1000  # steps after the warm-up of a training from scratch that break the laws, at most a third of the log
 ALIKE = ("n_params", "ptpp", "replay", "domain", "tokenizer", "batch_tokens")  # columns in which runs must agree
+LEAST_FALLING = 4  # rows while the rate falls, from which a rise of the loss is looked for
+SURE, LEAST_RISE = 3.0, 0.001  # standard errors, and half a rise in log loss, from which it is said
 OTHER_RATE = 0.05  # relative difference between the logged and the planned rate from which it is said
 
 
@@ -40,8 +46,9 @@ def forecast_run(
     interval: float | str = 0.9,
     law_name: str | None = None,
     where: str | None = None,
+    every: int | None = None,
 ) -> RunForecast:
-    """Forecast the losses at the end of runs that are not finished.
+    """Forecast the losses at the end of runs that are not finished, or on the way to it.
 
     A run is unfinished where its schedule has more steps than its rows. The first rows of a run do not determine a
     curve law, so the forecast is a posterior: priors from the coefficients published for other models, rows of finished
@@ -64,6 +71,8 @@ def forecast_run(
         open-base form without one, and lr-annealing for a training from scratch.
     where
         A filter of the rows.
+    every
+        Steps between forecasts on the way to the end, which is the last of them; the end alone where not given.
 
     Raises
     ------
@@ -78,6 +87,9 @@ def forecast_run(
     that do this better count more, and where all of them missed by more than they should the interval is widened.
     studies/unfinished_runs.md has the back-test.
 
+    Where the rate falls at the end of a plan after a stretch at a constant one, and no other run shows what that gains,
+    the decay is a line of its own in the rate that is left (`cptlaw.forecasting.curves.decay`), and no average.
+
     Examples
     --------
     >>> from cptlaw.schedules import Phase
@@ -90,6 +102,8 @@ def forecast_run(
     (True, True)
     """
     interval = parse_probability(interval, "interval (--interval)")
+    if every is not None and not every > 0:
+        raise UsageError(f"every={every} (--every): expected a number of steps, 1 or more.")
     table = runs if isinstance(runs, Runs) else read_runs(runs)
     table = table.where(where) if where else table
     plans = read_schedules(schedules)
@@ -102,8 +116,8 @@ def forecast_run(
     for name in wanted:
         own = frame[frame["run"].astype(str) == name]
         evals = list(dict.fromkeys(own["eval"].astype(str)))
-        result = [_one(table, name, on, plans, interval, law_name) for on in evals]
-        rows += [one for one in result if not isinstance(one, Finding)]
+        result = [_one(table, name, on, plans, interval, law_name, every) for on in evals]
+        rows += [row for one in result if not isinstance(one, Finding) for row in one]
         skipped += [one for one in result if isinstance(one, Finding)]
         skipped += _of_one_loss(name, plans[name], [table.role(on) for on in evals])
     if not rows:
@@ -165,9 +179,15 @@ def _unfinished(
 
 
 def _one(
-    table: Runs, name: str, on: str, plans: Mapping[str, Schedule], interval: float, law_name: str | None
-) -> dict[str, Any] | Finding:
-    """Forecast one eval of one run."""
+    table: Runs,
+    name: str,
+    on: str,
+    plans: Mapping[str, Schedule],
+    interval: float,
+    law_name: str | None,
+    spacing: int | None,
+) -> list[dict[str, Any]] | Finding:
+    """Forecast one eval of one run, at its end or on the way there."""
     plan, role = plans[name], table.role(on)
     chosen = law(law_name if law_name is not None else _law_of(plan))
     if not isinstance(chosen, CurveLaw):
@@ -200,7 +220,6 @@ def _one(
             "Measure more often, or wait.",
         )
     kept = thinned(ours, MOST)[0].reset_index(drop=True)
-    at_end = chosen.read(plan, np.array([plan.n_steps]))
     total = areas(plan, **chosen.area_options)
     last_loss = float(ours["loss"].iloc[-1])
     peak, area, area_cpt = float(plan.lr.max()), float(total.s1[-1]), float(total.s1_cpt[-1])
@@ -215,24 +234,69 @@ def _one(
     first = plan.n_pretrain if plan.n_cpt else 0
     progress = max(last - first, 0) / (plan.n_steps - first)
     learnt = average(coordinates, kept, priors, kept["_at"].to_numpy(dtype=float), float(first))
-    # In ratios of steps: what the law misses grew with the logarithm of how far ahead the end lies.
-    ahead = (plan.n_steps - first) / max(last - first, 1)
-    loss, low, high = learnt.forecast(pd.DataFrame(at_end), name, kept.iloc[[-1]], ahead, interval)
-    return {
-        "run": name,
-        "eval": on,
-        "step": plan.n_steps - first,
+    asked = _asked(last, plan.n_steps, spacing)
+    decay = None if law_name is not None or _others_decay(theirs, plans) else Decay.of_plan(plan, first)
+    steps, log_loss = ours["_at"].to_numpy(dtype=float) - first, np.log(ours["loss"].to_numpy(dtype=float))
+    of_decay = None if decay is None else decay.forecast(steps, log_loss, asked - first)
+    notes += [] if role == "source" else _rising(plan, ours, name)
+    inputs = pd.DataFrame(chosen.read(plan, asked))
+    common = {
         "last_step": max(last - first, 0),
         "last_loss": last_loss,
         "progress": progress,
         "law": chosen.spec,
         "others": int(theirs["run"].nunique()),
         "n_effective": float(learnt.weights @ [one.effective[name] for one in learnt.posteriors]),
-        "loss": loss,
-        "lo": low,
-        "hi": high,
-        "findings": by_severity([*notes, *_of_early(plan, last, len(theirs) > 0)]),
     }
+    findings = by_severity([*notes, *_of_early(plan, last, len(theirs) > 0)])
+    result = []
+    for i, step in enumerate(asked.tolist()):
+        if decay is not None and of_decay is not None and step - first > decay.begins:
+            centre, width = of_decay[0][i], of_decay[1][i] * t_quantile(interval, float(len(ours)))
+            loss, low, high = np.exp([centre, centre - width, centre + width]).tolist()
+            common["law"] = "decay"
+        else:
+            # In ratios of steps: what the law misses grew with the logarithm of how far ahead the end lies.
+            ahead = (step - first) / max(last - first, 1)
+            loss, low, high = learnt.forecast(inputs.iloc[[i]], name, kept.iloc[[-1]], ahead, interval)
+        where = {"run": name, "eval": on, "step": step - first}
+        result.append({**where, **common, "loss": loss, "lo": low, "hi": high, "findings": findings})
+    return result
+
+
+def _asked(last: int, end: int, spacing: int | None) -> NDArray[np.intp]:
+    """Return the steps that are forecast: the end, and those on the way there."""
+    return np.array([end] if spacing is None else [*range(last + spacing, end, spacing), end])
+
+
+def _others_decay(theirs: pd.DataFrame, plans: Mapping[str, Schedule]) -> bool:
+    """Say whether other runs show what a decay gains."""
+    names = theirs["run"].astype(str).unique()
+    return any(name not in plans or plans[name].lr[-1] < (1.0 - FALL) * plans[name].lr.max() for name in names)
+
+
+def _rising(plan: Schedule, ours: pd.DataFrame, name: str) -> Iterator[Finding]:
+    """Say where the loss rises while the rate falls."""
+    at, log_loss = ours["_at"].to_numpy(dtype=int), np.log(ours["loss"].to_numpy(dtype=float))
+    rate = plan.lr[at]
+    # From the last row before which the rate fell on: nothing of a warm-up, and nothing of a constant stretch.
+    begins = int(np.flatnonzero(np.append(True, np.diff(rate) >= 0))[-1])
+    rate, log_loss = rate[begins:], log_loss[begins:]
+    if len(rate) < LEAST_FALLING or rate[0] - rate[-1] < FALL * plan.lr.max():
+        return
+    place = np.linspace(-1.0, 1.0, len(rate))
+    slope = float(place @ log_loss / (place @ place))
+    missed = log_loss - log_loss.mean() - slope * place
+    error = float(np.sqrt(missed @ missed / (len(rate) - 2) / (place @ place)))
+    if slope > max(SURE * error, LEAST_RISE):
+        yield Finding(
+            "warning",
+            "rising-in-decay",
+            f"the loss of run {name!r} rises by {math.expm1(2.0 * slope):.1%} while the rate falls from {rate[0]:.3g} "
+            f"to {rate[-1]:.3g}: a decay lowers the loss of data that are not yet learned by heart.",
+            "Look whether the data are repeated; a stop at the lowest loss may be the better end.",
+            data={"run": name, "rise": 2.0 * slope},
+        )
 
 
 def _law_of(plan: Schedule) -> str:
