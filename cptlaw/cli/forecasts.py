@@ -19,6 +19,7 @@ from cptlaw.errors import UsageError
 @options.reading
 @click.option("--at", metavar="K=V,K=V,..", help="One point, as in n_params=8.1B,tokens=72B,replay=34%,ptpp=279.")
 @click.option("--points", metavar="POINTS.csv", type=click.Path(), help="A table of points.")
+@click.option("--every", metavar="STEPS", type=int, help="A curve: a forecast every so many steps, up to the end.")
 @options.interval
 @options.schedules
 @options.strict
@@ -30,6 +31,7 @@ def forecast(
     interval: float,
     schedules: str | None,
     run: str | None,
+    every: int | None,
     **table: Any,
 ) -> None:
     """Forecast losses at sizes, budgets and mixes never run, or at the end of a run that is not finished.
@@ -39,6 +41,7 @@ def forecast(
       cptlaw forecast target.json --at n_params=8.1B,tokens=72B,replay=34%,ptpp=279
       cptlaw forecast target.json source.json --points points.csv --interval 0.8
       cptlaw forecast curve.json --at run=wsd-20k,step=24000 --schedules schedules.yaml
+      cptlaw forecast curve.json --at run=wsd-20k --every 100 --schedules schedules.yaml
       cptlaw forecast --run log.csv --schedules schedules.yaml
     """
     import cptlaw as cl
@@ -49,7 +52,7 @@ def forecast(
             raise UsageError("forecast --run takes a table of runs and --schedules, no fits and no points.")
         if schedules is None:
             raise UsageError("forecast --run needs --schedules F, a file with the whole planned schedule of the run.")
-        show(cl.forecast_run(options.read_table(run, table), schedules, interval=interval))
+        show(cl.forecast_run(options.read_table(run, table), schedules, interval=interval, every=every))
         return
     if not fits:
         raise UsageError("forecast needs FIT.json files, or --run RUNS for a run that is not finished.")
@@ -64,5 +67,5 @@ def forecast(
     if points is not None:
         asked, notes = read_points(points)
         show_notes(notes)
-    result = cl.forecast(list(fits), asked, interval, schedules)
+    result = cl.forecast(list(fits), asked, interval, schedules, every=every)
     show(result.answer)

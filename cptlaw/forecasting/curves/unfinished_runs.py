@@ -87,8 +87,9 @@ def forecast_run(
     that do this better count more, and where all of them missed by more than they should the interval is widened.
     studies/unfinished_runs.md has the back-test.
 
-    Where the rate falls at the end of a plan after a stretch at a constant one, and no other run shows what that gains,
-    the decay is a line of its own in the rate that is left (`cptlaw.forecasting.curves.decay`), and no average.
+    Where the rate of a training from scratch falls at the end of its plan after a stretch at a constant one, and no
+    other run shows what that gains, the decay is a line of its own in the rate that is left
+    (`cptlaw.forecasting.curves.decay`), and no average.
 
     Examples
     --------
@@ -235,7 +236,9 @@ def _one(
     progress = max(last - first, 0) / (plan.n_steps - first)
     learnt = average(coordinates, kept, priors, kept["_at"].to_numpy(dtype=float), float(first))
     asked = _asked(last, plan.n_steps, spacing)
-    decay = None if law_name is not None or _others_decay(theirs, plans) else Decay.of_plan(plan, first)
+    # In CPT the shift moves the loss as well, of which a line in log steps knows nothing.
+    apart = plan.n_cpt or law_name is not None or _others_decay(theirs, plans)
+    decay = None if apart else Decay.of_plan(plan, first)
     steps, log_loss = ours["_at"].to_numpy(dtype=float) - first, np.log(ours["loss"].to_numpy(dtype=float))
     of_decay = None if decay is None else decay.forecast(steps, log_loss, asked - first)
     notes += [] if role == "source" else _rising(plan, ours, name)

@@ -28,6 +28,8 @@ def forecast(
     at: Any,
     interval: float | str | None = 0.9,
     schedules: Mapping[str, Schedule] | str | Path | None = None,
+    *,
+    every: int | None = None,
 ) -> ForecastFrame:
     """Forecast points with one or several fits.
 
@@ -42,6 +44,9 @@ def forecast(
         Probability that a measured loss lies between lo and hi; ``None`` leaves the two columns out.
     schedules
         For laws of loss curves: learning-rate schedules by run, or a schedules file, beside those of the fitted runs.
+    every
+        For laws of loss curves: each point names a run and no step, and stands for the curve of that run, a row at
+        each multiple of so many steps up to the end of its schedule.
 
     Returns
     -------
@@ -71,6 +76,7 @@ def forecast(
     if interval is not None:
         interval = parse_probability(interval, "interval (--interval)")
     frame = as_points(at)
+    frame = frame if every is None else _along_schedules(frame, read, every)
     for fit in read:
         frame = in_tokens(frame, fit.data)
     if isinstance(at, str | Mapping):
@@ -120,6 +126,31 @@ def _forecast(fit: Any, frame: pd.DataFrame, interval: float | None) -> pd.DataF
     )
     forecasts["findings"] = [(*rows, note) for rows in forecasts["findings"]]
     return forecasts.drop(columns=["run", "step"])
+
+
+def _along_schedules(frame: pd.DataFrame, fits: Sequence[Any], every: int) -> pd.DataFrame:
+    """Return points with a row at each multiple of so many steps of the last phase of their run's schedule."""
+    if not every > 0:
+        raise UsageError(f"every={every} (--every): expected a number of steps, 1 or more.")
+    if "run" not in frame.columns or "step" in frame.columns:
+        raise UsageError(
+            "every (--every) gives the curve of a run: name it in the point, and no step, as in run=wsd-20k."
+        )
+    known: dict[str, Schedule] = {}
+    for fit in fits:
+        known |= getattr(fit, "schedules", {})
+    curves = []
+    for point in frame.to_dict("records"):
+        name = str(point["run"])
+        if name not in known:
+            raise UsageError(
+                f"every (--every): run {name!r} has no schedule.{did_you_mean(name, known)} Name it in a schedules "
+                f"file (--schedules), and fit a law of loss curves."
+            )
+        end = known[name].n_cpt or known[name].n_pretrain
+        steps = list(dict.fromkeys([*range(every, end, every), end]))
+        curves.append(pd.DataFrame([point] * len(steps)).assign(step=steps))
+    return pd.concat(curves, ignore_index=True)
 
 
 def laws_of(fit: Any) -> list[Any]:
