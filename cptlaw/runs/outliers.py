@@ -33,7 +33,7 @@ BITS = 1.0 / math.log(2.0)
 UNITS = {"in bits instead of nats": BITS, "in nats instead of bits": 1.0 / BITS}
 MANY_IN_BITS = (0.1, 0.5)  # share of rows: fewer are runs that slipped, of more the others would be
 INPUTS = ("n_params", "tokens", "ptpp", "replay", "lr_peak")
-TEXTS = ("domain", "lr_schedule", "method")
+KINDS = ("domain", "lr_schedule", "method", "tokenizer", "vocab_added", "lora_rank", "merge_weight")
 MOST_LEVELS = 8
 SIZE_RISES = 0.03  # log loss, by which a larger model may be worse: rates are rarely tuned for each
 SIZE_OFF = 0.18  # log loss, by which one size lies off the line through the others
@@ -98,7 +98,7 @@ class LossSurface:
     def kinds(self) -> list[Floats]:
         """Levels of text, and the shares of the corpora of a mix."""
         result = []
-        for name in (name for name in TEXTS if name in self.frame.columns):
+        for name in (name for name in KINDS if name in self.frame.columns):
             codes = pd.factorize(self.frame[name].astype(str), sort=True)[0]
             if 1 < codes.max() + 1 <= MOST_LEVELS:
                 result += [(codes == code).astype(float) for code in range(1, codes.max() + 1)]
@@ -318,7 +318,7 @@ def sizes_out_of_order(rows: pd.DataFrame, surface: LossSurface) -> Iterator[Fin
 
 def _between_pairs(rows: pd.DataFrame, code: npt.NDArray[np.intp], n: int) -> tuple[Floats, float] | None:
     """Return the effect of each size on the log loss and its error, from pairs of rows that differ in size alone."""
-    alike = [rows[name].astype(str) for name in ("ptpp", "replay", *TEXTS, *mix_columns(rows.columns)) if name in rows]
+    alike = [rows[name].astype(str) for name in ("ptpp", "replay", *KINDS, *mix_columns(rows.columns)) if name in rows]
     bins = [np.zeros(len(rows))]
     if "tokens" in rows.columns:
         tokens = rows["tokens"].to_numpy(dtype=float)
