@@ -91,7 +91,8 @@ class LossSurface:
         """Runs on one corpus alone, where nothing of the other is learned or kept: no parabola of mixes goes there."""
         if "replay" not in self.frame.columns:
             return []
-        ends = [(self.frame["replay"] == end).to_numpy(dtype=float) for end in (0.0, 1.0)]
+        share = self.frame["replay"].to_numpy(dtype=float)
+        ends: list[Floats] = [np.where(share == end, 1.0, 0.0) for end in (0.0, 1.0)]
         return [end for end in ends if 0 < end.sum() < len(end)]
 
     @cached_property
@@ -116,7 +117,7 @@ class LossSurface:
     @property
     def determined(self) -> bool:
         """Whether there are runs enough for a surface."""
-        return len(self.names) >= max(LEAST_RUNS, 2 * self.design.shape[1])
+        return bool(len(self.names) >= max(LEAST_RUNS, 2 * int(self.design.shape[1])))
 
     @cached_property
     def coordinates(self) -> Floats:

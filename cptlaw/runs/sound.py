@@ -313,7 +313,9 @@ def _replay(runs: Runs, tables: dict[str, pd.DataFrame]) -> Iterator[Finding]:
     """Say that replay looks like the share of the new corpus, or that source and target are exchanged."""
     if "replay" not in runs.frame.columns:
         return
-    together = {runs.role(name): value for name in tables if (value := _with_replay(tables[name])) is not None}
+    together: dict[str, float] = {
+        str(runs.role(name)): value for name in tables if (value := _with_replay(tables[name])) is not None
+    }
     source, target = together.get("source"), together.get("target")
     wrong = [role for role, value in (("source", source), ("target", target)) if value is not None]
     wrong = [role for role in wrong if (together[role] > CLEAR if role == "source" else together[role] < -CLEAR)]

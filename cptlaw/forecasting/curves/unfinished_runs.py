@@ -240,7 +240,7 @@ def _one(
     apart = plan.n_cpt or law_name is not None or _others_decay(theirs, plans)
     decay = None if apart else Decay.of_plan(plan, first)
     steps, log_loss = ours["_at"].to_numpy(dtype=float) - first, np.log(ours["loss"].to_numpy(dtype=float))
-    of_decay = None if decay is None else decay.forecast(steps, log_loss, asked - first)
+    of_decay = None if decay is None else decay.forecast(steps, log_loss, (asked - first).astype(float))
     notes += [] if role == "source" else _rising(plan, ours, name)
     inputs = pd.DataFrame(chosen.read(plan, asked))
     common = {
