@@ -82,6 +82,11 @@ def hashable(column: pd.Series) -> pd.Series:
     return pd.Series([str(value) for value in column], index=column.index, dtype=object)
 
 
+def texts_in(column: pd.Series) -> set[str]:
+    """Return the different texts of a column."""
+    return {value for value in _factorize(column)[1] if isinstance(value, str)}
+
+
 def _factorize(column: pd.Series) -> tuple[npt.NDArray[np.intp], list[Any]]:
     """Return the position of each value among the distinct ones, -1 for missing, and the distinct values."""
     try:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import listed
+from cptlaw.runs.convert import texts_in
 from cptlaw.runs.naming import loss_columns
 from cptlaw.runs.raw_table import RawTable
 from cptlaw.runs.tracker_names import AMOUNTS, PERCENT
@@ -94,7 +95,7 @@ def _mapped(
         cells = raw.frame[name]
         if name in texts or pd.api.types.is_numeric_dtype(cells):
             continue
-        known = {cell: form.fullmatch(cell) for cell in {cell for cell in cells if isinstance(cell, str)}}
+        known = {cell: form.fullmatch(cell) for cell in texts_in(cells)}
         read = {cell: value(match) for cell, match in known.items() if match}
         unread = len(read) < len(known) or None in read.values() or cells.isna().any()
         if read and not (whole and unread):

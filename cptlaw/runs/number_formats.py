@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cptlaw.errors import DataError
-from cptlaw.runs.convert import hashable, to_numbers
+from cptlaw.runs.convert import hashable, texts_in, to_numbers
 from cptlaw.runs.metrics import NATS_PER_BYTE, UNITS
 from cptlaw.runs.naming import loss_columns
 from cptlaw.runs.raw_table import RawTable
@@ -42,7 +42,7 @@ def decimal_marks(raw: RawTable) -> RawTable:
     texts, odd = raw.naming.text_columns, {}
     for name in map(str, raw.frame.columns):
         if name not in texts and not pd.api.types.is_numeric_dtype(raw.frame[name]):
-            texts_of = {one.strip() for one in raw.frame[name] if isinstance(one, str)}
+            texts_of = {one.strip() for one in texts_in(raw.frame[name])}
             if marked := [one for one in texts_of if GROUPS.fullmatch(one) or COMMA.fullmatch(one)]:
                 odd[name] = marked
     of_file = any(_is_decimal(one) for some in odd.values() for one in some)
