@@ -10,6 +10,7 @@ from typing import Any, Unpack
 from cptlaw.answering.base_models import base as named
 from cptlaw.answering.by_kind import best_kind
 from cptlaw.answering.of_corpora import from_mixes
+from cptlaw.answering.one_corpus import rows_of_corpus
 from cptlaw.answering.question import RANGE, Asked
 from cptlaw.answering.result import Answer
 from cptlaw.answering.takes import devices_of, finished
@@ -42,6 +43,7 @@ def answer(
     *,
     shift: str | None = None,
     base: str | None = None,
+    domain: str | None = None,
     where: str | None = None,
     schedules: Mapping[str, Schedule] | str | Path | None = None,
     seed: int = 0,
@@ -60,6 +62,8 @@ def answer(
     base
         Name of a known open base model (`bases`), its id on Hugging Face, or the path of a config.json: says
         ``n_params``, ``ptpp`` and, without runs, ``lr_pretrain`` where they are not given.
+    domain
+        With runs on several corpora (column ``domain``): the one that is asked about; the others give priors.
     where
         Filter of rows.
     schedules
@@ -100,7 +104,7 @@ def answer(
         raise UsageError("limits in points (--min, --max-drop) need RUNS with scores: the studies of others have none.")
     if runs is None:
         of_runs = {name: getattr(question, name) for name in (*RANGE, *KINDS, *WHOLE)}
-        for name, value in (of_runs | {"where": where, "schedules": schedules}).items():
+        for name, value in (of_runs | {"domain": domain, "where": where, "schedules": schedules}).items():
             if value is not None:
                 instead = " What merges and adapters come to: -v, or `alternatives`." if name in WHOLE else ""
                 raise UsageError(f"{label(name)} chooses among runs, and no runs were given.{instead}")
@@ -114,16 +118,17 @@ def answer(
         if getattr(question, name) is not None:
             raise UsageError(f"{label(name)} is for an answer without RUNS: your table says how its runs were trained.")
     table = runs if isinstance(runs, Runs) else read_runs(runs)
+    chosen, pooled = rows_of_corpus(table, domain, where)
     refuse_unread(table, where)
-    about = _about_data(table if where is None else table.where(where), anyway)
+    about = _about_data(table if chosen is None else table.where(chosen), anyway)
 
     def ask(rows: str | None) -> Answer:
         if table.corpora and "replay" not in table.frame.columns:
             return from_mixes(table, question, rows, seed)
         return from_runs(table, question, rows, schedules, seed)
 
-    result = finished(best_kind(table, question, where, ask), question)
-    more = [*(() if model is None else model.findings), *(() if shift is None else (UNREAD,))]
+    result = finished(best_kind(table, question, chosen, ask), question)
+    more = [*pooled, *(() if model is None else model.findings), *(() if shift is None else (UNREAD,))]
     return replace(result, findings=by_severity([*about, *result.findings, *more]))
 
 

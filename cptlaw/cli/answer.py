@@ -13,7 +13,7 @@ from cptlaw.cli.scenario_options import of_scenario
 from cptlaw.errors import UsageError
 from cptlaw.planning.scenario import AnswerQuestion
 
-OF_RUNS = (*options.READING, "where", "schedules", "anyway")
+OF_RUNS = (*options.READING, "domain", "where", "schedules", "anyway")
 SHIFTS = ("language", "domain", "code", "near")
 
 
@@ -31,6 +31,7 @@ SHIFTS = ("language", "domain", "code", "near")
 )
 @of_scenario(AnswerQuestion)
 @click.option("--shift", type=click.Choice(SHIFTS), help="Without RUNS: what the new domain is. near: like the old.")
+@click.option("--domain", metavar="NAME", help="The corpus that is asked about, of those in column domain.")
 @click.option("--where", metavar="Q", help="Keep these rows, as in 'ptpp <= 31'.")
 @options.schedules
 @click.option("--anyway", is_flag=True, help="With RUNS: answer in spite of errors in the table.")

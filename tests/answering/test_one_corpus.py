@@ -1,0 +1,54 @@
+"""A question about one of several corpora of a table."""
+
+import pytest
+
+import cptlaw as cl
+from cptlaw.answering.one_corpus import rows_of_corpus
+
+ASKED = {"n_params": 75_000, "ptpp": 62, "tokens": "1M", "max_forgetting": "20%"}
+
+
+@pytest.fixture(scope="module")
+def small():
+    """Two corpora at two small sizes."""
+    return cl.examples.load("domains").where('not domain in ("german", "c") and n_params < 50000')
+
+
+def test_the_rows_of_a_corpus_are_its_runs_and_its_base_models():
+    runs = cl.examples.load("domains")
+    where, notes = rows_of_corpus(runs, "french", "n_params < 50000")
+    rows = runs.where(where).frame
+    assert set(rows["domain"].dropna()) == {"french"}
+    assert notes == ()
+    bases = rows[rows["tokens"] == 0]
+    assert {"source", "target"} == set(bases["eval"])
+    assert len(bases[bases["eval"] == "target"]) == bases["n_params"].nunique()
+
+
+def test_corpora_are_never_pooled_in_silence(small):
+    _, (finding,) = rows_of_corpus(small, None, None)
+    assert (finding.severity, finding.code) == ("warning", "corpora-pooled")
+    assert finding.data["corpora"] == ["french", "python"]
+    assert rows_of_corpus(small, None, 'not domain in ("python")')[1] == ()
+    assert rows_of_corpus(cl.examples.load("en-fr-pilot"), None, None) == (None, ())
+
+
+def test_an_answer_for_a_corpus_is_that_of_its_rows(small):
+    answer = cl.answer(small, domain="french", **ASKED)
+    assert "corpora-pooled" not in {one.code for one in answer.findings}
+    assert "corpora-pooled" in {one.code for one in cl.answer(small, **ASKED).findings}
+    assert answer.replay != pytest.approx(cl.answer(small, domain="python", **ASKED).replay, abs=0.01)
+
+
+def test_a_corpus_that_is_not_there_is_refused(call, tmp_path, small):
+    table = tmp_path / "runs.csv"
+    small.frame.to_csv(table, index=False)
+    options = ["--n-params", "75K", "--ptpp", "62", "--tokens", "1M", "--max-forgetting", "20%"]
+    code, _, said = call("answer", str(table), "--domain", "frensh", *options)
+    assert code == 2
+    assert "french" in said
+    code, _, said = call("answer", "--domain", "french", *options)
+    assert code == 2
+    assert "--domain" in said
+    with pytest.raises(cl.UsageError):
+        cl.answer(cl.examples.load("en-fr-pilot"), domain="french", **ASKED)
