@@ -18,6 +18,8 @@ from cptlaw.answering.with_runs import from_runs
 from cptlaw.answering.without_runs import from_studies
 from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import Finding, Remedy, by_severity
+from cptlaw.fitting.learned.forgetting_and_gain import known_shift
+from cptlaw.fitting.study_prior import StudyPrior
 from cptlaw.laws.shared_tokens import WHOLE
 from cptlaw.planning.options import label
 from cptlaw.planning.scenario import AnswerQuestion, documented
@@ -26,9 +28,6 @@ from cptlaw.runs.kinds import KINDS
 from cptlaw.runs.sound import data_errors, one_run
 from cptlaw.schedules import Schedule
 
-UNREAD = Finding(
-    "info", "shift-unread", "the kind of shift that was given is not read: your runs say what the shift does."
-)
 TEXT_NOT_PUBLIC = Finding(
     "info",
     "text-not-public",
@@ -57,8 +56,8 @@ def answer(
     runs
         A runs table: `Runs`, a DataFrame or a path. Without one the studies of others speak.
     shift
-        Without runs: what kind of new domain it is, ``"language"``, ``"domain"``, ``"code"`` or ``"near"``; by default
-        one unlike the old.
+        What kind of new domain it is, ``"language"``, ``"domain"``, ``"code"`` or ``"near"``. Without runs one unlike
+        the old where it is not said; the fewer runs there are, the more it counts.
     base
         Name of a known open base model (`bases`), its id on Hugging Face, or the path of a config.json: says
         ``n_params``, ``ptpp`` and, without runs, ``lr_pretrain`` where they are not given.
@@ -114,9 +113,7 @@ def answer(
         notes = [*model.findings, *([TEXT_NOT_PUBLIC] if model.text_is_secret and question.replay_of is None else [])]
         named_runs = tuple({"base": base, **cell} for cell in result.next_runs)
         return replace(result, next_runs=named_runs, findings=by_severity([*notes, *result.findings]))
-    for name in ("lr_pretrain", "replay_of"):
-        if getattr(question, name) is not None:
-            raise UsageError(f"{label(name)} is for an answer without RUNS: your table says how its runs were trained.")
+    known = StudyPrior(known_shift(shift), question.lr_pretrain, unread=question.replay_of == "other")
     table = runs if isinstance(runs, Runs) else read_runs(runs)
     chosen, pooled = rows_of_corpus(table, domain, where)
     refuse_unread(table, where)
@@ -125,10 +122,10 @@ def answer(
     def ask(rows: str | None) -> Answer:
         if table.corpora and "replay" not in table.frame.columns:
             return from_mixes(table, question, rows, seed)
-        return from_runs(table, question, rows, schedules, seed)
+        return from_runs(table, question, rows, schedules, seed, about=known)
 
     result = finished(best_kind(table, question, chosen, ask), question)
-    more = [*pooled, *(() if model is None else model.findings), *(() if shift is None else (UNREAD,))]
+    more = [*pooled, *(() if model is None else model.findings)]
     return replace(result, findings=by_severity([*about, *result.findings, *more]))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -79,14 +80,16 @@ def by_replay(
         for share, spent in zip(SHARES, map(float, tokens), strict=True)
     ]
     for loss in planned.mix.losses:
-        for end, values in loss.forecast({"replay": shares, "tokens": tokens}, INTERVAL).losses.items():
-            for row, value in zip(rows, values, strict=True):
-                row[f"{loss.role}_loss{end}"] = value
-                if loss.role == "source" and planned.base_source_loss is not None:
-                    row[f"forgetting{end}"] = None if value is None else value / planned.base_source_loss - 1.0
-                if loss.role == "target" and base_target_loss is not None:
-                    gain = None if value is None else 1.0 - value / base_target_loss
-                    row[f"target_gain{OTHER_END[end]}"] = gain  # the higher end of a loss is the lower one of its fall
+        ends = loss.forecast({"replay": shares, "tokens": tokens}, INTERVAL).losses
+        for place, row in enumerate(rows):
+            of_loss = {end: values[place] for end, values in ends.items()}
+            row |= {f"{loss.role}_loss{end}": value for end, value in of_loss.items()}
+            if loss.role == "source" and (how := planned.mix.forgetting) is not None:
+                share = replace(how, measure="relative")
+                row |= {f"forgetting{end}": value for end, value in share.ends(of_loss, INTERVAL).items()}
+            if loss.role == "target" and base_target_loss is not None:
+                for end, value in of_loss.items():  # the higher end of a loss is the lower one of its fall
+                    row[f"target_gain{OTHER_END[end]}"] = None if value is None else 1.0 - value / base_target_loss
     return tuple(rows)
 
 

@@ -25,6 +25,8 @@ from cptlaw.answering.what_if import by_replay, measured_rates, other_sizes, poi
 from cptlaw.answering.words import in_answer
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy, by_severity
+from cptlaw.fitting.auto.average import Average
+from cptlaw.fitting.study_prior import StudyPrior
 from cptlaw.fitting.uncertainty.intervals import MIN_RUNS
 from cptlaw.forecasting.verbs import fit
 from cptlaw.laws.shared_tokens import WHOLE
@@ -48,17 +50,30 @@ def from_runs(
     where: str | None = None,
     schedules: Mapping[str, Schedule] | str | Path | None = None,
     seed: int = 0,
+    *,
+    about: StudyPrior | None = None,
 ) -> Answer:
-    """Answer a question from a runs table; see `cptlaw.answer`."""
-    fits = {role: fit(AUTO, runs, role, where, schedules=schedules, seed=seed) for role in _roles(runs, question)}
-    scores, about = fitted_scores(runs, question, where, seed, schedules)
+    """Answer a question from a runs table; see `cptlaw.answer`.
+
+    Parameters
+    ----------
+    about
+        What is known of the study beside its runs.
+    """
+    shift = None if about is None else about.shift
+    fitted = {
+        role: fit(AUTO, runs, role, where, schedules=schedules, seed=seed, shift=shift)
+        for role in _roles(runs, question)
+    }
+    fits = {role: _knowing(one, about) for role, one in fitted.items()}
+    scores, of_scores = fitted_scores(runs, question, where, seed, schedules)
     asked, notes = _with_tokens(_with_budget(question, fits), fits["target"])
     asked, few = with_known_doubt(asked, (*fits.values(), *scores.values()))
     # Twice: the plan that is given, and the one that an even chance would allow, which is the price of doubt.
     sure, plain = (plan(asked, fits, risk, scores) for risk in (asked.risk, None))
     reachable, nearest = (None, None) if sure.feasible else nearest_mix(asked, fits, sure, scores)
     of_fits = (item for one in (*fits.values(), *scores.values()) for item in one.findings)
-    findings = [*notes, *few, *about, *map(in_answer, sure.findings), *of_fits]
+    findings = [*notes, *few, *of_scores, *map(in_answer, sure.findings), *of_fits]
     ends = [name + end for name in EXPECTED for end in ("", "_lo", "_hi")]
     # Where doubt leaves no mix, the runs that would lessen it are those for the mix of an even chance, or the nearest.
     known = next((one for one in (sure, plain, nearest) if one is not None and one.feasible), sure)
@@ -120,6 +135,14 @@ def _reference(question: Asked, sure: MixPlan) -> Mapping[str, Any] | None:
     measured = "measured" if reference.kind == "measured" else "estimated"
     sd = reference.loss * reference.half_width(ONE_SD)
     return {"kind": measured if question.base_source_loss is None else "given", "loss": reference.loss, "sd": sd}
+
+
+def _knowing(fitted: Any, about: StudyPrior | None) -> Any:
+    """Return a fit to few runs with what else the question says of their study."""
+    if about is None or not isinstance(fitted, Average) or fitted.study_prior is None:
+        return fitted
+    prior = replace(fitted.study_prior, lr_pretrain=about.lr_pretrain, unread=about.unread)
+    return replace(fitted, study_prior=prior, _cache={})
 
 
 def _alternatives(question: Asked, fits: Mapping[str, Any], plan: MixPlan) -> tuple[Mapping[str, Any], ...]:
@@ -204,8 +227,10 @@ def _alike(frame: pd.DataFrame, word: str) -> list[str]:
 
 def with_known_doubt(question: Asked, fits: Iterable[Any]) -> tuple[Asked, list[Finding]]:
     """Return the question without a probability where too few runs say how runs differ."""
+    fits = tuple(fits)
     runs = min(int(fit.n_runs) for fit in fits)
-    if runs >= MIN_RUNS or not question.limited:
+    told = all(isinstance(fit, Average) and fit.study_prior is not None for fit in fits)
+    if runs >= MIN_RUNS or told or not question.limited:
         return question, []
     note = Finding(
         "warning",

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cptlaw.answering import batches, studies
+from cptlaw.answering import batches
 from cptlaw.answering.alternatives import ENDS, instead
 from cptlaw.answering.question import RISK, Asked
 from cptlaw.answering.result import Answer
@@ -21,6 +21,7 @@ from cptlaw.answering.takes import MIX, SURER, lowest_probability
 from cptlaw.commands import command_line
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy
+from cptlaw.fitting.learned import forgetting_and_gain as studies
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.mixes.repetition import effective_tokens
 from cptlaw.planning.result import flops_of
@@ -149,8 +150,7 @@ def from_studies(question: Asked, shift: str | None) -> Answer:
 
 def _setting(question: Asked, shift: str | None) -> Setting:
     """Refuse what cannot be answered without runs, and complete the rest."""
-    if shift is not None and shift not in studies.SHIFTS:
-        raise UsageError(f"shift (--shift): {shift!r}. Expected {', '.join(studies.SHIFTS)}.")
+    studies.known_shift(shift)
     missing = []
     if question.ptpp is None:
         missing.append("the base model's tokens per parameter: --ptpp 1875, or --base llama-3.1-8b")

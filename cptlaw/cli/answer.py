@@ -14,7 +14,6 @@ from cptlaw.errors import UsageError
 from cptlaw.planning.scenario import AnswerQuestion
 
 OF_RUNS = (*options.READING, "domain", "where", "schedules", "anyway")
-SHIFTS = ("language", "domain", "code", "near")
 
 
 @click.command(
@@ -30,7 +29,7 @@ SHIFTS = ("language", "domain", "code", "near")
     "--base", metavar="NAME", help="A base model by name, Hugging Face id or config.json. See `cptlaw bases`."
 )
 @of_scenario(AnswerQuestion)
-@click.option("--shift", type=click.Choice(SHIFTS), help="Without RUNS: what the new domain is. near: like the old.")
+@options.shift
 @click.option("--domain", metavar="NAME", help="The corpus that is asked about, of those in column domain.")
 @click.option("--where", metavar="Q", help="Keep these rows, as in 'ptpp <= 31'.")
 @options.schedules

@@ -82,6 +82,7 @@ def check(runs: str, law_name: str, on: str | None, where: str | None, **rest: A
 @options.restraint
 @options.auto_restraint
 @options.schedules
+@options.shift
 @options.output("FIT", "FIT.json", "Keep the fit in a file.")
 @options.strict
 @options.as_json

@@ -155,6 +155,13 @@ schedules = click.option(
     help="Learning-rate schedules by run (YAML or JSON), for laws of loss curves; else from the columns of rates.",
 )
 
+SHIFTS = ("language", "domain", "code", "near")
+shift = click.option(
+    "--shift",
+    type=click.Choice(SHIFTS),
+    help="What the new domain is; counts the more, the fewer runs. near: like the old.",
+)
+
 auto_restraint = click.option(
     "--restraint",
     type=click.Choice(["none"]),

@@ -21,6 +21,7 @@ from cptlaw.fitting.checking.extrapolation import extrapolations
 from cptlaw.fitting.doubt import FAR_FROM, FAR_TO, expected_in_rollouts, half_widths
 from cptlaw.fitting.kept import kept
 from cptlaw.fitting.learned import left_out
+from cptlaw.fitting.point_covariance import PARTS, covariance_parts
 from cptlaw.fitting.rollouts import directions
 from cptlaw.fitting.saved import Saved
 from cptlaw.fitting.solving.huber import FLOOR_ROWS, noise_variance
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from cptlaw.fitting.rollouts import Rollout
     from cptlaw.fitting.weights import RolloutScores
 
+HalfWidths = tuple[Array, Array, Array, Array]  # of the forms, the parameters, the distance, the noise
 ANY_MIX = 0.5  # stands where a law is not asked
 LEFT_OUT = 0.05  # weight of laws that cannot read a point, from which it is said
 
@@ -189,16 +191,55 @@ class Fit(Saved):
         share = np.where(finite.sum(axis=1, keepdims=True) > 0, finite, share)
         return share / np.maximum(share.sum(axis=1, keepdims=True), 1e-300), centres, readable
 
-    def doubt(self, frame: Any, coverage: float) -> tuple[Array, Array, Array, Array]:
+    def weighted_centres(self, frame: pd.DataFrame) -> tuple[Array, Array, list[pd.DataFrame | None]]:
+        """Return weights and log losses of the laws at each row, (n, members) each, and the rows as each reads them."""
+        return self._centres(frame)
+
+    def posterior(self, points: Any, measured: bool = True) -> tuple[Array, Array]:
+        """Return the mean, (n,), and the covariance, (n, n), of log losses at points.
+
+        Parameters
+        ----------
+        points
+            Rows with the inputs.
+        measured
+            Of measured losses; without, of the losses themselves: what a measurement and the base model add is left
+            out.
+
+        Examples
+        --------
+        >>> import cptlaw as cl
+        >>> fit = cl.fit("chinchilla", {"run": ["a", "b", "c"], "n_params": [1e8, 2e8, 4e8],
+        ...     "tokens": [2e9, 8e9, 8e9], "loss": [3.4, 3.0, 2.9]})
+        >>> mean, covariance = fit.posterior("n_params=1B,tokens=20B")
+        >>> mean.shape, covariance.shape
+        ((1,), (1, 1))
+        """
+        rows = self.asked(points)
+        parts = covariance_parts(self, rows)
+        kept = PARTS if measured else ("parameters", "form")
+        return np.log(self.predict(rows)), np.sum([parts[name] for name in kept], axis=0)
+
+    def doubt(self, points: Any) -> pd.DataFrame:
+        """Return the standard deviation of the log of a measured loss at points by its parts, a row for each point.
+
+        The columns are parameters, form (how far laws lie apart, and what they err by outside their data), base (what
+        all runs of one base model share) and noise; in quadrature they are the diagonal of `posterior`.
+        """
+        rows = self.asked(points)
+        parts = covariance_parts(self, rows)
+        return pd.DataFrame({name: np.sqrt(np.maximum(np.diag(parts[name]), 0.0)) for name in PARTS}, index=rows.index)
+
+    def half_widths(self, frame: Any, coverage: float) -> HalfWidths:
         """Return half-widths in log loss at rows, (n,) each: of the forms, the parameters, the distance, the noise."""
         frame = self.completed(frame)
         last = self._last(frame)
         if coverage not in last:
-            last[coverage] = self._doubt(frame, coverage, last)
-        result: tuple[Array, Array, Array, Array] = last[coverage]
+            last[coverage] = self._half_widths(frame, coverage, last)
+        result: HalfWidths = last[coverage]
         return result
 
-    def _doubt(self, frame: pd.DataFrame, coverage: float, last: dict[Any, Any]) -> tuple[Array, Array, Array, Array]:
+    def _half_widths(self, frame: pd.DataFrame, coverage: float, last: dict[Any, Any]) -> HalfWidths:
         if "rollouts" not in last:
             away = np.abs(outside(self._rows, frame, self._along)).max(axis=1, initial=0.0)
             last["far"] = np.clip((away - FAR_FROM) / (FAR_TO - FAR_FROM), 0.0, 1.0)
@@ -246,7 +287,7 @@ class Fit(Saved):
         centre = np.log(self.predict(rows))
         values = np.tile(centre, (len(asked), 1))
         for coverage in sorted({round(abs(2.0 * float(one) - 1.0), 12) for one in asked} - {0.0}):
-            *of_loss, noise = self.doubt(rows, coverage)
+            *of_loss, noise = self.half_widths(rows, coverage)
             half = np.sqrt(sum(part**2 for part in of_loss) + (noise**2 if measured else 0.0))
             for j in np.flatnonzero(np.isclose(np.abs(2.0 * asked - 1.0), coverage, atol=1e-11)):
                 values[j] = centre + np.sign(asked[j] - 0.5) * half

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.findings import Finding
-from cptlaw.fitting.fit import Fit
+from cptlaw.fitting.fit import Fit, HalfWidths
 from cptlaw.fitting.members import Member
 from cptlaw.fitting.rollouts import Rollout
 from cptlaw.fitting.saved import law_home
@@ -112,6 +112,12 @@ class LawFit(LawOnRows, Fit):
         if self.plain:
             return intervals.log_quantiles(self, frame, probabilities, measured)
         return super().log_quantiles(frame, probabilities, measured)
+
+    def half_widths(self, frame: Any, coverage: float) -> HalfWidths:
+        """Return half-widths in log loss at rows, (n,) each: of the forms, the parameters, the distance, the noise."""
+        if not self.plain:
+            return super().half_widths(frame, coverage)
+        return intervals.half_widths(self, self.completed(frame), coverage)
 
     @property
     def interval_method(self) -> str:

@@ -44,6 +44,26 @@ class AboveBase:
         """Return how far losses lie above the base model's."""
         return forgetting(loss, self.reference.loss, self.measure)
 
+    def ends(self, ends: Mapping[str, float | None], coverage: float | None) -> dict[str, float | None]:
+        """Return how far a loss and the ends of its interval lie above, with the doubt about the reference in them.
+
+        Parameters
+        ----------
+        ends
+            The loss under ``""``, the ends of its interval under ``"_lo"`` and ``"_hi"``; None where open.
+        coverage
+            Of the interval; None without one.
+        """
+        centre = ends.get("")
+        own = 0.0 if coverage is None else self.reference.half_width(coverage)
+        result: dict[str, float | None] = {}
+        for end, value in ends.items():
+            if value is not None and centre and own > 0 and end:
+                away = math.log(value / centre)
+                value = centre * math.exp(math.copysign(math.hypot(away, own), -1.0 if end == "_lo" else 1.0))
+            result[end] = None if value is None else float(self.of(value))
+        return result
+
     def loss_at(self, value: float) -> float:
         """Return the loss that lies so far above."""
         base: float = self.reference.loss

@@ -13,6 +13,7 @@ import pandas as pd
 
 from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import Finding
+from cptlaw.fitting.auto.average import Average
 from cptlaw.fitting.base_models import LOSS
 from cptlaw.fitting.checking.distance import fact
 from cptlaw.fitting.checking.distance import levels as levels_of
@@ -60,8 +61,8 @@ class OneLoss:
 
     @property
     def knows_doubt(self) -> bool:
-        """Whether there are enough runs to say how runs differ."""
-        return self.n_runs >= MIN_RUNS
+        """Whether there are enough runs to say how runs differ, or other studies do."""
+        return self.n_runs >= MIN_RUNS or (isinstance(self.fit, Average) and self.fit.study_prior is not None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -197,10 +197,12 @@ def chances(limits: Iterable[Limit], row: pd.DataFrame) -> dict[str, float]:
     result = {}
     for limit in limits:
         fit, most = limit.loss.fit, limit.threshold
-        of_score = isinstance(fit, ErrorRate)
-        result[limit.name] = (
-            probability_above(fit.score, row, 1.0 - most) if of_score else probability_below(fit, row, most)
-        )
+        if isinstance(fit, ErrorRate):
+            result[limit.name] = probability_above(fit.score, row, 1.0 - most)
+        elif limit.scale is None:
+            result[limit.name] = probability_below(fit, row, most)
+        else:
+            result[limit.name] = probability_below(fit, row, most, limit.scale.reference.half_width)
     return result
 
 

@@ -14,28 +14,34 @@ min-tokens  the source law at replay 1 and the smallest fitted tokens: higher th
             it, so it understates forgetting (optimistic).
 shifted     a source law built with shifted=True at replay 1 and no tokens, where it is finite.
 
-Under a risk the three that are read off the source law count as known: they err together with the loss that is compared
-with them, so that leaving their own doubt out errs on the safe side.
+A guess carries its doubt into every interval and probability of forgetting: that of a fit of base models its own, that
+of the source law without tokens what such guesses were seen to miss by. The other three are conventions, no guesses,
+and count as known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import special
 
 from cptlaw.errors import FitError, UsageError
 from cptlaw.findings import Finding, Remedy, Severity
+from cptlaw.fitting.auto.average import Average
 from cptlaw.fitting.base_models import MEASURED, carried_to, measured_bases, places
 from cptlaw.fitting.checking.distance import fact
 from cptlaw.fitting.checking.extrapolation import extrapolations
 from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.fit_rows import fit_rows
+from cptlaw.fitting.point_covariance import ONE_SD
 from cptlaw.fitting.solving.options import Options
 from cptlaw.fitting.solving.training_rows import TrainingRows
+from cptlaw.fitting.study_prior import GUESSED, GUESSED_BESIDE
 from cptlaw.fitting.uncertainty.intervals import MIN_RUNS
 from cptlaw.laws import law
 from cptlaw.laws.calculus import Array
@@ -76,6 +82,11 @@ class Reference:
     def half_width(self, probability: float) -> float:
         """Return how far below `loss` the reference may lie for reasons of its own, in logs; 0 for a measurement."""
         return 0.0 if self._half_width is None else self._half_width(probability)
+
+    @property
+    def sd(self) -> float:
+        """Standard deviation of the doubt about `loss`, nats per token; 0 for a measurement."""
+        return self.loss * self.half_width(ONE_SD)
 
 
 def find_reference(
@@ -202,8 +213,21 @@ def _by_own_law(source: Loss, kind: ReferenceKind) -> Reference:
         f"forgetting counts from {source.spec} {where}: {loss:.4f} {unit_of(source.fit)}, not a "
         f"measurement.{more}{_measured_too(source)}"
     )
+    doubt = None
+    if kind == "law":
+        spread = GUESSED if source.fit.base.empty else GUESSED_BESIDE
+        if isinstance(source.fit, Average):  # what other studies say narrows a guess too
+            spread *= float(source.fit.doubt_left(source.frame(0.5, 0.0))[0])
+        doubt = partial(_normal_half_width, spread)
+        text += f" Forgetting is uncertain by {100 * spread:.2g} points because of it."
+        severity = "warning"
     note = Finding(severity, f"reference-{kind}", text, BETTER, remedy=Remedy("base_source_loss"))
-    return Reference(kind, loss, (note,))
+    return Reference(kind, loss, (note,), doubt)
+
+
+def _normal_half_width(spread: float, probability: float) -> float:
+    """Return the half-width of the central interval of a normal doubt."""
+    return spread * float(special.ndtri(0.5 + 0.5 * probability))
 
 
 def budget_of(source: Loss) -> float:

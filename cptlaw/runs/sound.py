@@ -70,12 +70,15 @@ def one_run(runs: Runs) -> tuple[Finding, ...]:
     adapted = _adapted(runs.frame)
     if adapted["run"].nunique() != 1:
         return ()
+    # Where size and budget are known, other studies say what such a run tells of others.
+    known = {"n_params", "ptpp", "tokens"} <= set(adapted.columns) and adapted[["n_params", "ptpp"]].notna().all(axis=None)
     return (
         Finding(
-            "error",
+            "warning" if known else "error",
             "one-run",
             f"all rows of adapted models are of one run, {str(adapted['run'].iloc[0])!r}: nothing shows what another "
-            "mix, size or number of tokens would do.",
+            "mix, size or number of tokens would do"
+            + (" but studies of others, of which this run tells how far yours is from them." if known else "."),
             "Add two runs or more that differ in what you ask about; or ask without runs, from the studies of others.",
         ),
     )

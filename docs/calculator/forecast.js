@@ -1,5 +1,5 @@
 "use strict";
-// The forecast without runs: forgetting and gain of one run, as cptlaw/answering/studies.py computes them, from the same
+// The forecast without runs: forgetting and gain of one run, as cptlaw/fitting/learned/forgetting_and_gain.py computes them, from the same
 // numbers (NUMBERS in numbers.js). Everything else on this page reads `outlook` and `quantile` alone.
 
 const DECADES = [5, 6, 7, 8, 9, 10, 11];

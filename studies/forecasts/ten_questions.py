@@ -17,7 +17,7 @@ from pathlib import Path
 import pandas as pd
 
 import cptlaw as cl
-from cptlaw.answering import studies
+from cptlaw.fitting.learned import forgetting_and_gain as studies
 from cptlaw.units import short_percent
 from studies.harness import show, write_result
 from studies.learning import learn_studies

@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 
 import cptlaw as cl
-from cptlaw.answering import studies
+from cptlaw.fitting.learned import forgetting_and_gain as studies
 from studies.harness import show, write_result
 
 HOME = Path(studies.__file__).with_name("studies.json")

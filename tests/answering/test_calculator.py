@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import cptlaw as cl
-from cptlaw.answering import studies
 from cptlaw.answering.calculator import numbers_js
+from cptlaw.fitting.learned import forgetting_and_gain as studies
 
 ROOT = Path(__file__).parents[2]
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -50,14 +50,6 @@ def test_answer_has_the_promised_keys(asked):
     assert {"question", "findings", "next_runs", "blocking", "best_reachable"} <= set(found)
 
 
-def test_a_shift_beside_runs_is_said_to_be_unread(asked, runs, monkeypatch):
-    monkeypatch.setattr("cptlaw.answering.ask.from_runs", lambda *given: asked)
-    told = cl.answer(runs, **MODEL, tokens="1M", shift="code")
-    assert "shift-unread" in {finding.code for finding in told.findings}
-    assert "shift-unread" not in {finding.code for finding in asked.findings}
-    assert told.replay == asked.replay
-
-
 def test_answer_says_what_would_change_it(asked, runs):
     text = dict(asked.details)["what if"]
     assert text.startswith("twice the tokens: target loss ")

@@ -9,11 +9,11 @@ import pytest
 import yaml
 
 import cptlaw as cl
-from cptlaw.answering import studies
 from cptlaw.answering.pilots import write_pilots
 from cptlaw.answering.question import Asked
 from cptlaw.answering.without_runs import SHARES, from_studies
 from cptlaw.errors import UsageError
+from cptlaw.fitting.learned import forgetting_and_gain as studies
 from studies.learning import learn_studies
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

@@ -103,7 +103,7 @@ def test_a_far_average_is_no_surer_than_a_law_of_weight(runs):
             fit.scores, share=fit.scores.share[[place]], error=fit.scores.error[[place]], reach=fit.scores.reach
         )
         alone = replace(member.fit, scores=scores, folds=fit.folds, _cache={})
-        spread = alone.doubt(far, 0.9)
+        spread = alone.half_widths(far, 0.9)
         assert whole >= 2 * 0.8 * float(np.hypot(spread[1], spread[2])[0])
 
 

@@ -9,6 +9,7 @@ from cptlaw.fitting.auto.average import Average
 from cptlaw.fitting.fit_file import common_of, fit_from, rollouts_of
 from cptlaw.fitting.members import Member
 from cptlaw.fitting.shared_error import BriefBase
+from cptlaw.fitting.study_prior import StudyPrior
 
 
 def auto_from(document: Mapping[str, Any], label: str) -> Average:
@@ -36,4 +37,5 @@ def auto_from(document: Mapping[str, Any], label: str) -> Average:
         skipped=document.get("skipped", {}),
         brief=tuple(BriefBase(**one) for one in document.get("brief", ())),
         sources=tuple(fit_from(one, label) for one in document.get("sources", ())),
+        study_prior=None if document.get("study_prior") is None else StudyPrior.from_dict(document["study_prior"]),
     )

@@ -13,7 +13,7 @@ import pandas as pd
 from cptlaw.findings import Finding
 from cptlaw.fitting.base_models import OF_TARGET, BaseErrors
 from cptlaw.fitting.doubt import LEAST_WEIGHT
-from cptlaw.fitting.fit import Fit
+from cptlaw.fitting.fit import Fit, HalfWidths
 from cptlaw.fitting.kept import kept
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.members import LawsTogether, Member
@@ -21,6 +21,7 @@ from cptlaw.fitting.rollouts import Rollout
 from cptlaw.fitting.shared_error import BriefBase, SharedError
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
 from cptlaw.fitting.solving.open_rates import with_rates
+from cptlaw.fitting.study_prior import StudyPrior, with_studies
 from cptlaw.fitting.weights import RolloutScores
 from cptlaw.laws.base import Role
 from cptlaw.laws.calculus import Array
@@ -61,6 +62,8 @@ class Average(Fit):
     sources
         Of a target loss, the fits to the source loss of the same runs: what their mean misses of base models, their
         runs' target losses are missed by in part.
+    study_prior
+        Of few runs of CPT: what is known of the study beside them, by which other studies say what to expect.
     """
 
     on: str
@@ -75,6 +78,7 @@ class Average(Fit):
     skipped: Mapping[str, str] = field(default_factory=dict)
     brief: tuple[BriefBase, ...] = ()
     sources: tuple[LawFit, ...] = ()
+    study_prior: StudyPrior | None = None
     _cache: dict[Any, Any] = field(default_factory=dict)
 
     @property
@@ -135,8 +139,32 @@ class Average(Fit):
     def predict(self, frame: Any) -> Array:
         """Return the forecast loss of each row, (n,): the laws' weighted mean, less what they miss of base models."""
         rows = self.completed(frame)
-        values: Array = self._without_bases(rows) * np.exp(self.bases().at(rows))
+        values: Array = self._without_bases(rows) * np.exp(self.bases().at(rows) + self._told_by_studies(rows)[0])
         return values
+
+    def _told_by_studies(self, rows: pd.DataFrame) -> tuple[Array, Array]:
+        """Return what other studies add to log losses, (n,), and the share of the doubt that is left, (n,)."""
+        if self.study_prior is None or not {"n_params", "ptpp", "tokens"} <= set(rows.columns):
+            return np.zeros(len(rows)), np.ones(len(rows))
+        last = self._last(rows)
+        if "studies" not in last:
+            last["studies"] = with_studies(self._of_runs_alone(), self.study_prior, rows)
+        told: tuple[Array, Array] = last["studies"]
+        return told
+
+    def doubt_left(self, rows: pd.DataFrame) -> Array:
+        """Return the share of the doubt about log losses that what other studies say leaves, (n,)."""
+        return self._told_by_studies(rows)[1]
+
+    @kept
+    def _of_runs_alone(self) -> Average:
+        return replace(self, study_prior=None, _cache={})
+
+    def _half_widths(self, frame: pd.DataFrame, coverage: float, last: dict[Any, Any]) -> HalfWidths:
+        *of_loss, noise = super()._half_widths(frame, coverage, last)
+        left = self._told_by_studies(frame)[1]
+        forms, parameters, distance = (part * left for part in of_loss)
+        return forms, parameters, distance, noise
 
     @kept
     def bases(self) -> BaseErrors:
@@ -237,6 +265,7 @@ class Average(Fit):
         for known, fit in zip(document["members"], self.fits, strict=True):
             known["fit"] = fit.document()
         document["brief"] = [asdict(one) for one in self.brief]
+        document["study_prior"] = None if self.study_prior is None else self.study_prior.to_dict()
         document["sources"] = [source.document() for source in self.sources]
         return document | self.of_rollouts
 

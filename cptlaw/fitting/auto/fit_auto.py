@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cptlaw.errors import CptlawError, FitError
-from cptlaw.findings import Finding, by_severity
+from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.fitting.auto.average import Average
 from cptlaw.fitting.auto.candidates import Candidate, candidates
 from cptlaw.fitting.auto.curve_tables import as_curves
@@ -26,6 +26,7 @@ from cptlaw.fitting.auto.rows import (
     without_lone_base_models,
 )
 from cptlaw.fitting.auto.under_trained import without_under_trained
+from cptlaw.fitting.base_models import measured_bases
 from cptlaw.fitting.checking.cuts import trained
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.from_source import with_source
@@ -36,6 +37,7 @@ from cptlaw.fitting.shared_error import AREA, brief_bases
 from cptlaw.fitting.solving.options import Options
 from cptlaw.fitting.solving.origin import provenance_of
 from cptlaw.fitting.solving.training_rows import training_rows
+from cptlaw.fitting.study_prior import MANY, StudyPrior
 from cptlaw.fitting.weights import RolloutScores
 from cptlaw.laws.shared_tokens import WHOLE, SharedTokens
 from cptlaw.progress import track
@@ -56,9 +58,20 @@ Schedules = Mapping[str, Schedule] | str | Path
 
 
 def fit_auto(
-    table: Runs, on: str, where: str | None = None, *, seed: int = 0, schedules: Schedules | None = None
+    table: Runs,
+    on: str,
+    where: str | None = None,
+    *,
+    seed: int = 0,
+    schedules: Schedules | None = None,
+    about: StudyPrior | None = None,
 ) -> Average:
     """Fit every law that the columns allow to the losses of one eval, and average them by common rollouts.
+
+    Parameters
+    ----------
+    about
+        What is known of a study of CPT beside its runs: from few of them, what other studies say is a prior.
 
     Raises
     ------
@@ -117,7 +130,35 @@ def fit_auto(
     if not fits:
         raise FitError(f"no law can be fitted to the {len(frame)} rows of {name!r}: " + reasons_in_words(skipped))
     rows = replace(rows, findings=(*rows.findings, *heard(candidate for candidate, _, _ in fits)))
-    return _averaged(rows, fits, sources, skipped, together, name, provenance)
+    result = _averaged(rows, fits, sources, skipped, together, name, provenance)
+    # Runs on other corpora of the table are nearer than other studies.
+    return result if others else _with_study_prior(result, rows, together, about)
+
+
+def _with_study_prior(fit: Average, rows: Chosen, table: Runs, about: StudyPrior | None) -> Average:
+    """Return the average with what other studies say of CPT from as few runs, where they can say it."""
+    known = {"n_params", "ptpp", "tokens"} <= set(fit.data.columns)
+    if not rows.is_cpt or fit.role == "other" or fit.n_runs > MANY or not known:
+        return fit
+    if fit.data[["n_params", "ptpp", "tokens"]].isna().any(axis=None):
+        return fit
+    prior = about or StudyPrior()
+    evals = {table.role(name): name for name in table.evals}
+    if prior.novelty is None and {"source", "target"} <= set(evals):
+        source, target = (measured_bases(table.base_losses(evals[role])) for role in ("source", "target"))
+        both = source.merge(target, on=["n_params", "ptpp"], suffixes=("_source", "_target"))
+        if len(both):
+            prior = replace(prior, novelty=float(np.log(both["loss_target"] / both["loss_source"]).mean()))
+    told = f"of a shift of kind {prior.shift}" if prior.shift else "of shifts of any kind, for none was told"
+    note = Finding(
+        "info",
+        "studies-as-prior",
+        f"{fit.n_runs} runs leave open much that studies of others have seen {told}: what those say counts as a prior, "
+        "less with every run.",
+        "Say what the new text is; more runs of your own count more than any study.",
+        remedy=Remedy("shift", prior.shift or "language"),
+    )
+    return replace(fit, study_prior=prior, findings=by_severity([*fit.findings, note]), _cache={})
 
 
 def refuse_steps(table: Runs, rows: Chosen) -> None:

@@ -27,6 +27,7 @@ class HowToFit(HowToSearch, GivenRestraint, total=False):
     """How `cptlaw.fit` fits, beside the law and the rows."""
 
     restraint: str | None
+    shift: str | None
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,12 +28,29 @@ SCALE = (
 )
 
 
-def probability_below(fitted: Any, row: pd.DataFrame, limit: float) -> float:
+def probability_below(
+    fitted: Any, row: pd.DataFrame, limit: float, of_limit: Callable[[float], float] = lambda coverage: 0.0
+) -> float:
     """Return the probability that a loss measured at a row is at most a limit.
 
     It is 0 or 1 beyond the outermost quantiles, and nan where there are none.
+
+    Parameters
+    ----------
+    fitted
+        The fitted loss.
+    row
+        One row of inputs.
+    limit
+        In nats per token.
+    of_limit
+        Returns the half-width in logs of the doubt about the limit itself, by the coverage of an interval.
     """
     quantiles: Array = fitted.log_quantiles(row, CHANCES)[:, 0]
+    own = np.array([of_limit(abs(2.0 * chance - 1.0)) for chance in CHANCES])
+    if own.any():
+        centre = float(np.log(fitted.predict(row))[0])
+        quantiles = centre + np.sign(np.asarray(CHANCES) - 0.5) * np.hypot(quantiles - centre, own)
     known = np.isfinite(quantiles)  # a loss that the data does not bound has none at the ends
     if not known.any():
         return float("nan")

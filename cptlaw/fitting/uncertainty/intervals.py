@@ -138,6 +138,20 @@ def log_quantiles(
     return values
 
 
+def half_widths(fit: LawOnRows, frame: pd.DataFrame, coverage: float) -> tuple[Array, Array, Array, Array]:
+    """Return half-widths in log loss, (n,) each: of the forms (one law has none), parameters, distance and noise.
+
+    That of the parameters is the longer side of the profile; infinite where the data does not bound the loss, or where
+    there are too few runs.
+    """
+    nothing = np.zeros(len(frame))
+    if fit.n_blocks < MIN_RUNS:
+        return nothing, np.full(len(frame), np.inf), nothing, nothing
+    ends = profiles(fit, frame, [coverage], None)[0] - np.log(fit.predict(frame))[:, None]
+    noise = np.full(len(frame), measurement_scatter(fit, coverage))
+    return nothing, np.abs(ends).max(axis=1), discrepancy(fit, frame, [coverage])[0], noise
+
+
 def measurement_scatter(fit: LawOnRows, interval: float) -> float:
     """Return the half-width in log loss that the noise of one measurement has."""
     scatter = noise(fit)

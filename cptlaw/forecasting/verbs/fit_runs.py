@@ -12,7 +12,9 @@ from cptlaw.fitting.auto.check_auto import refuse_restraint
 from cptlaw.fitting.auto.fit_auto import fit_auto
 from cptlaw.fitting.auto.fit_one import fit_one
 from cptlaw.fitting.law_fit import LawFit
+from cptlaw.fitting.learned.forgetting_and_gain import known_shift
 from cptlaw.fitting.solving.options import HowToFit
+from cptlaw.fitting.study_prior import StudyPrior
 from cptlaw.forecasting.scores.derived import as_meant
 from cptlaw.forecasting.scores.fit_scores import fit_scores
 from cptlaw.forecasting.scores.score_fit import ScoreFit
@@ -68,6 +70,9 @@ def fit(
         restraint
             ``"none"`` fits the rows and what is said here alone. Where absent, what other studies say of the parameters
             of a law is added as weak priors, and its intervals are those that it has within law auto.
+        shift
+            For law auto, where runs of CPT are few: the kind of new domain, ``"language"``, ``"domain"``, ``"code"`` or
+            ``"near"``. What studies of others saw of such shifts is then a prior.
         schedules
             For laws of loss curves: learning-rate schedules by run, or a schedules file. Runs that are not in it take
             theirs from the column ``lr``, or from ``lr_schedule``, ``lr_peak``, ``warmup``, ``lr_end`` and tokens.
@@ -96,11 +101,15 @@ def fit(
     if is_score or averaged:
         refuse_restraint(of_one, "scores are fitted with their own priors" if is_score else "law auto fits several")
     seed, schedules = how.get("seed", 0), how.get("schedules")
+    shift = known_shift(how.get("shift"))
+    if shift is not None and (is_score or not averaged):
+        raise UsageError("shift (--shift) is read where losses are fitted without a law's name, by law auto.")
     result: LawFit | Average | ScoreFit
     if is_score:
         result = fit_scores(table, on, where, str(law_name), schedules=schedules, seed=seed)
     elif averaged:
-        result = fit_auto(table, on, where, seed=seed, schedules=schedules)
+        about = StudyPrior(shift=shift) if how.get("shift") else None
+        result = fit_auto(table, on, where, seed=seed, schedules=schedules, about=about)
     else:
         result = fit_one(law(law_name), table, on, where, how)
     about = () if is_score else data_errors(table if where is None else table.where(where), on)

@@ -74,10 +74,9 @@ def _expected_at(mix: FittedMix, best: Mapping[str, float]) -> tuple[dict[str, A
         values["scores"] = score_fields(mix.scores, mix.limits, point, mix.given.interval)
     findings += below_fitted_tokens(mix, tokens)
     if mix.source is not None and mix.forgetting is not None:
-        how = mix.forgetting
-        for end in ("", "_lo", "_hi"):
-            value = values.get(f"source_loss{end}")
-            values[f"forgetting{end}"] = None if value is None else how.of(value)
+        of_loss = {end: values.get(f"source_loss{end}") for end in ("", "_lo", "_hi")}
+        above = mix.forgetting.ends(of_loss, mix.given.interval)
+        values |= {f"forgetting{end}": value for end, value in above.items()}
     slope = mix.target.slope_in_replay(replay, counted)
     # Where all runs have one replay, what the target law says of it is its prior, and nothing to warn of.
     varied = mix.target.fit.data.empty or len(mix.target.fitted_replay) > 1

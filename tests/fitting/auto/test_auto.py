@@ -203,8 +203,8 @@ def test_one_fitted_size_makes_the_next_neither_too_good_nor_too_sure() -> None:
     found = fit.forecast(asked)
     missed = np.log(found["loss"].to_numpy() / asked["loss"].to_numpy())
     assert np.abs(missed).max() < 0.06
-    inside = fit.doubt(fit.data.tail(3), 0.9)[2]
-    outside = fit.doubt(asked, 0.9)[2]
+    inside = fit.half_widths(fit.data.tail(3), 0.9)[2]
+    outside = fit.half_widths(asked, 0.9)[2]
     assert (inside == 0).all()
     # Studies differ by .055 of the loss in what an e-fold of size is worth; 2.0 of them at 90 %.
     assert (outside > 0.1 * np.log(203952 / 124672)).all()

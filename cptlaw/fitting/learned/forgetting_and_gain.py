@@ -20,11 +20,9 @@ made yet. `python -m studies learn_studies` learns the numbers beside this file;
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Any, Literal
 
 import numpy as np
@@ -32,6 +30,7 @@ import pandas as pd
 from scipy import special
 
 from cptlaw.errors import UsageError, did_you_mean
+from cptlaw.fitting.learned import document
 from cptlaw.laws.calculus import Array
 
 Outcome = Literal["forgetting", "gain"]
@@ -46,6 +45,7 @@ TYPICAL_SPREAD = 0.8  # of the log of that ratio over published runs, where a ru
 PEAK_SPREAD = 0.5  # of the log of a peak of pre-training about `typical_peak`
 NEW = 0.3  # log of a base model's target loss over its source loss: the mean over studies that print both
 NEW_SPREAD = 0.3  # and its standard deviation over them
+SHIFT_SPREAD = 0.45  # of the log amplitude of forgetting between kinds of shift
 LEFT = 0.35  # exponent of what a base model of so many tokens per parameter has left to learn
 FLOOR = 0.004  # standard deviation of one outcome: seeds, and two printed decimals of a loss
 
@@ -95,8 +95,7 @@ class Learned:
 @cache
 def learned(outcome: Outcome) -> Learned:
     """Return what was learned about an outcome; the file is part of the package."""
-    document = json.loads(resources.files("cptlaw.answering").joinpath("studies.json").read_text(encoding="utf-8"))
-    return from_json(document[outcome])
+    return from_json(document("studies.json")[outcome])
 
 
 def from_json(saved: Mapping[str, Any]) -> Learned:
@@ -108,6 +107,19 @@ def from_json(saved: Mapping[str, Any]) -> Learned:
         studies=tuple(saved["studies"]),
         **scalars,
     )
+
+
+def known_shift(shift: str | None) -> str | None:
+    """Return a kind of shift that studies are known of, or None where none was told.
+
+    Raises
+    ------
+    UsageError
+        If there is no such kind.
+    """
+    if shift is None or shift in SHIFTS:
+        return shift
+    raise UsageError(f"shift (--shift): {shift!r}. Expected {', '.join(SHIFTS)}.{did_you_mean(str(shift), SHIFTS)}")
 
 
 SCALARS = ("back", "back_tiny", "own_gain", "undecayed", "between_amplitude", "between_reach", "between_back", "noise")
@@ -307,6 +319,50 @@ def expected(outcome: Outcome, frame: pd.DataFrame, law: Learned | None = None, 
         rest = rest + chosen.undecayed * frame["constant"].to_numpy(dtype=float)
     wide = np.hypot(chosen.between_back * at.amplitude * at.won, FLOOR * np.minimum(1.0, at.log))
     return Outlook(at.amplitude * at.log, np.sqrt(variance), rest, wide, *taught)
+
+
+def changes(
+    outcome: Outcome, frame: pd.DataFrame, *, known_shift: bool = True, gain: Learned | None = None
+) -> tuple[Array, Array]:
+    """Return the mean (n,) and covariance (n, n) of the log of a loss over the base model's, at rows of one new study.
+
+    Medians and small changes of `expected`, with what all rows of a study share: the coefficients, the study's own
+    amplitude and reach, and whatever of rates, novelty and kind of shift is not known.
+
+    Parameters
+    ----------
+    frame
+        As `expected` takes it; all rows trained.
+    known_shift
+        Whether the kind of shift was told; else the spread between kinds is added.
+    """
+    chosen = learned(outcome)
+    at, said = _Curve.of(chosen, outcome, frame), expected(outcome, frame, gain=gain)
+    median = said.part + said.rest - said.taught
+    joint = chosen.joint(outcome, frame)
+    relative, absolute = (at.slope * chosen.mean[FEATURES.index(f"reach_{name}")] for name in ("relative_rate", "rate"))
+    relative = relative + chosen.mean[FEATURES.index("amplitude_relative_rate")]
+    no_peak, no_pretrain, no_losses = (
+        frame[name].isna().to_numpy(dtype=float) for name in ("lr_peak", "lr_pretrain", "novelty")
+    )
+    shared = [
+        no_losses * chosen.mean[FEATURES.index("amplitude_novelty")] * NEW_SPREAD,
+        no_peak * relative * TYPICAL_SPREAD,
+        no_pretrain * (absolute - (1.0 - no_peak) * relative) * PEAK_SPREAD,
+        np.full(len(frame), 0.0 if known_shift else SHIFT_SPREAD),
+    ]
+    for one in shared:  # one unknown number, the same for all rows
+        joint = joint + np.outer(one, one)
+    won = chosen.between_back * at.amplitude * at.won
+    floor = FLOOR * np.minimum(1.0, at.log)
+    absolute_doubt = np.outer(won, won) + np.diag(floor**2)
+    if np.any(said.taught):
+        taught = np.asarray(said.taught * said.taught_spread, dtype=float)
+        absolute_doubt = absolute_doubt + np.outer(taught, taught)
+    if outcome == "gain":
+        return -median, np.outer(said.part, said.part) * joint + absolute_doubt
+    part, scale = said.part / (1.0 + median), 1.0 / (1.0 + median)
+    return np.log1p(median), np.outer(part, part) * joint + np.outer(scale, scale) * absolute_doubt
 
 
 def narrowed(joint: Array, asked: int, pilots: Sequence[int]) -> Array:

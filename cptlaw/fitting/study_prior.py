@@ -1,0 +1,181 @@
+"""What studies of others say of forgetting and gain, as a prior for forecasts from few runs.
+
+Laws that are fitted to few runs leave the change from the base model open at budgets that were not run, where studies
+of continual pre-training have seen it. Both are normal in log losses: a forecast is what the laws say of a point, its
+base model and the runs, given that the changes from the base model are what the studies expect them to be, with what
+all points of one study share. So the runs also say how far this study is from the usual one.
+
+Axes: n = points, k = runs, u = base models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.fitting.base_models import KEYS, LOSS, measured_bases
+from cptlaw.fitting.checking.cuts import trained
+from cptlaw.fitting.learned.forgetting_and_gain import Outcome, changes
+from cptlaw.laws.base import Role
+from cptlaw.laws.calculus import Array
+
+if TYPE_CHECKING:
+    from cptlaw.fitting.fit import Fit
+
+UNLIKE = "domain"  # stands where no kind of shift is told: studies of it differ most
+MOST_RUNS = 12  # whose changes say how far this study is from the usual one
+# The variance of what the studies say grows as 1 + (runs / RUNS)^2: laws were ahead of it wherever runs were many. From
+# MANY runs on it would move nothing that is printed, and is left out.
+RUNS, MANY = 6.0, 30
+CHUNK = 100  # points that are computed side by side
+SAME = 1e-6  # relative difference up to which two sizes or budgets are one
+# By how much a law's own loss without tokens misses the base model's, as a standard deviation in logs: a base model
+# whose rate was annealed lies below what its runs say. `python -m studies guessed_bases`: 0.3 to 4.4 % of the loss on
+# ten of eleven tables where no base model was measured; 1.4 % over 35 base models beside others that were.
+GUESSED, GUESSED_BESIDE = 0.035, 0.015
+MEASURED = 0.003  # of a measured base loss: what two seeds differ by
+JITTER = 1e-8
+NO_WORD = 1e6  # variance of a change of which nothing is said: a base model's own
+
+
+@dataclass(frozen=True)
+class StudyPrior:
+    """What is known of a study beside its runs.
+
+    Parameters
+    ----------
+    shift
+        Kind of new domain, one of `cptlaw.fitting.learned.forgetting_and_gain.SHIFTS`; None where it was not told.
+    lr_pretrain
+        Peak rate of pre-training; None where it is not known.
+    novelty
+        Log of the base model's target loss over its source loss; None where both are not known.
+    unread
+        Whether the base model has never read the replayed corpus.
+    """
+
+    shift: str | None = None
+    lr_pretrain: float | None = None
+    novelty: float | None = None
+    unread: bool = False
+
+    def changes(self, role: Role, rows: pd.DataFrame) -> tuple[Array, Array]:
+        """Return the mean (n,) and covariance (n, n) of the log of a loss over the base model's, at trained rows."""
+
+        def column(name: str, instead: float) -> Any:
+            return rows[name].fillna(instead) if name in rows.columns else instead
+
+        frame = pd.DataFrame(
+            {
+                "shift": self.shift or UNLIKE,
+                **{name: rows[name].to_numpy(dtype=float) for name in ("n_params", "ptpp", "tokens")},
+                "replay": column("replay", 0.0),
+                "lr_peak": column("lr_peak", np.nan),
+                "lr_pretrain": column("lr_pretrain", np.nan if self.lr_pretrain is None else self.lr_pretrain),
+                "novelty": np.nan if self.novelty is None else self.novelty,
+                "unread": float(self.unread),
+            },
+            index=rows.index,
+        )
+        outcome: Outcome = "forgetting" if role == "source" else "gain"
+        return changes(outcome, frame, known_shift=self.shift is not None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> StudyPrior:
+        """Return what `to_dict` wrote."""
+        number = {name: None if saved[name] is None else float(saved[name]) for name in ("lr_pretrain", "novelty")}
+        shift = None if saved["shift"] is None else str(saved["shift"])
+        return cls(shift=shift, unread=bool(saved["unread"]), **number)
+
+
+def with_studies(fit: Fit, prior: StudyPrior, rows: pd.DataFrame) -> tuple[Array, Array]:
+    """Return what the studies add to log losses, (n,), and the share of their standard deviation that is left, (n,).
+
+    Parameters
+    ----------
+    fit
+        The laws, fitted to the runs alone.
+    rows
+        Points, as `Fit.asked` returns them.
+    """
+    runs = _runs_of(fit)
+    added, left = np.zeros(len(rows)), np.ones(len(rows))
+    for start in range(0, len(rows), CHUNK):
+        part = slice(start, start + CHUNK)
+        added[part], left[part] = _told(fit, prior, rows.iloc[part], runs)
+    return added, left
+
+
+def inflation(n_runs: int) -> float:
+    """Return by what factor the variance of what the studies say grows with the runs."""
+    return 1.0 + (n_runs / RUNS) ** 2
+
+
+def _runs_of(fit: Fit) -> pd.DataFrame:
+    """Return the last points of some of the runs, without their losses."""
+    rows = fit.data[trained(fit.data)]
+    last = rows.loc[rows.groupby("run", sort=False)["tokens"].idxmax()].drop(columns=["run", "loss"])
+    return last.iloc[np.unique(np.linspace(0, len(last) - 1, min(len(last), MOST_RUNS)).round().astype(int))]
+
+
+def _told(fit: Fit, prior: StudyPrior, points: pd.DataFrame, runs: pd.DataFrame) -> tuple[Array, Array]:
+    n, k = len(points), len(runs)
+    inputs = [name for name in points.columns if name in runs.columns or name == LOSS]
+    usual = {str(name): float(runs[name].median()) for name in runs.columns if name not in (*KEYS, "tokens")}
+    # What a point leaves open, as the only mix that was run, is that of the runs.
+    both = pd.concat([points[inputs], runs], ignore_index=True).fillna(usual)
+    silent = (both["tokens"] <= 0).to_numpy()
+    keys = both[list(KEYS)].to_numpy(dtype=float)
+    models, code = np.unique(np.round(np.log(keys) / SAME).astype(np.int64), axis=0, return_inverse=True)
+    code = code.ravel()
+    first = np.array([int(np.argmax(code == model)) for model in range(len(models))])
+    # A base model has neither mix nor rate: any of those that were run will do, the same for all.
+    bases = both.iloc[first].assign(tokens=0.0, **usual).reset_index(drop=True)
+    mean, spread = fit.posterior(pd.concat([both, bases], ignore_index=True).drop(columns=LOSS, errors="ignore"), False)
+    at_base = n + k + np.arange(len(bases))
+    for model, at in enumerate(at_base):
+        known = _base_loss(fit, bases.iloc[model])
+        if known is None:
+            spread[at, at] += (GUESSED if fit.base.empty else GUESSED_BESIDE) ** 2
+        else:  # what was measured does not err with the laws
+            mean[at], spread[at, :], spread[:, at] = np.log(known), 0.0, 0.0
+            spread[at, at] = MEASURED**2
+    # Changes from the base model: what the laws say of them, and what the studies do.
+    turned = spread[:, : n + k] - spread[:, at_base[code]]
+    of_changes = turned[: n + k] - turned[at_base[code]]
+    asked = both.assign(tokens=both["tokens"].where(both["tokens"] > 0, 1.0))
+    expected, doubt = prior.changes(fit.role, asked)
+    doubt = inflation(fit.data["run"].nunique()) * doubt
+    doubt[silent, :] = doubt[:, silent] = 0.0
+    doubt[silent, silent] = NO_WORD
+    surprise = expected - (mean[: n + k] - mean[at_base[code]])
+    together = of_changes + doubt + JITTER * np.eye(n + k)
+    # Each point with the runs: what is said of a point does not depend on what else is asked.
+    place = np.column_stack([np.arange(n), np.tile(np.arange(n, n + k), (n, 1))])
+    matrix = together[place[:, :, None], place[:, None, :]]
+    own_place = np.where(silent[:n], at_base[code[:n]], np.arange(n))
+    reach = turned[own_place[:, None], place]
+    pull = np.linalg.solve(matrix, np.stack([surprise[place], reach], axis=2))
+    own = np.maximum(np.diag(spread)[own_place], 1e-12)
+    taken = np.einsum("np,np->n", reach, pull[:, :, 1])
+    return np.einsum("np,np->n", reach, pull[:, :, 0]), np.sqrt(np.clip(1.0 - taken / own, 0.0, 1.0))
+
+
+def _base_loss(fit: Fit, model: pd.Series[Any]) -> float | None:
+    """Return the loss of a base model that was given with a point or measured; None where it was not."""
+    if fit.role == "source" and LOSS in model.index and np.isfinite(model[LOSS]):
+        return float(model[LOSS])
+    base = measured_bases(fit.base)
+    same = np.isclose(
+        base[list(KEYS)].to_numpy(dtype=float), model[list(KEYS)].to_numpy(dtype=float), rtol=SAME, atol=0
+    )
+    known = base.loc[same.all(axis=1), "loss"]
+    return float(known.mean()) if len(known) else None

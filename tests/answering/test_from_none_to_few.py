@@ -1,0 +1,108 @@
+"""From no run to few: rows that equal the forecast leave it where it is, and one more run never makes it less sure."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import cptlaw as cl
+
+MODEL = {"n_params": 8e9, "ptpp": 1875}
+BASE = {"source": 1.9, "target": 2.6}
+REPLAY = 0.1
+
+
+@pytest.fixture(scope="module")
+def without():
+    """The answer without any run."""
+    return cl.answer(target_tokens=20e9, shift="language", **MODEL)
+
+
+def losses_as_expected(mixes, lr_peak):
+    """Both losses that the studies expect of runs."""
+    from cptlaw.fitting.learned import forgetting_and_gain as studies
+
+    rows = studies.rows_of("language", MODEL["n_params"], MODEL["ptpp"], mixes, lr_peak)
+    lost, won = (studies.expected(outcome, rows).quantile(0.5) for outcome in ("forgetting", "gain"))
+    return {"source": BASE["source"] * (1 + lost), "target": BASE["target"] * np.exp(-won)}
+
+
+def pilots(without, count, with_base=True):
+    """The pilots that are advised, trained, with exactly the losses that are expected of them."""
+    cells = pd.DataFrame(list(without.next_runs)).head(count)
+    found = losses_as_expected(list(zip(cells["replay"], cells["tokens"], strict=True)), cells["lr_peak"].iloc[0])
+    shared = {"n_params": MODEL["n_params"], "ptpp": MODEL["ptpp"]}
+    rows = [
+        {**shared, "run": f"pilot {i}", "eval": role, "loss": found[role][i]}
+        | {name: cells[name].iloc[i] for name in ("tokens", "replay", "lr_peak")}
+        for i in range(count)
+        for role in BASE
+    ]
+    if with_base:
+        rows += [{**shared, "run": "base", "eval": role, "loss": BASE[role], "tokens": 0.0} for role in BASE]
+    return pd.DataFrame(rows)
+
+
+def at_replay(answer):
+    return next(row for row in answer.options if row["replay"] == REPLAY)
+
+
+@pytest.fixture(scope="module")
+def along(without):
+    """Forgetting at a tenth of replay after 0, 1, 2 and 3 pilots."""
+    found = [at_replay(without)]
+    for count in (1, 2, 3):
+        found.append(at_replay(cl.answer(pilots(without, count), target_tokens=20e9, shift="language", **MODEL)))
+    return pd.DataFrame(found)
+
+
+def test_pilots_that_come_out_as_expected_leave_the_forecast_where_it_is(along):
+    # 8.5 % turned into 55 % before: no further than a fifth of itself, at every step.
+    assert along["forgetting"].to_numpy() == pytest.approx(along["forgetting"].iloc[0], rel=0.2)
+
+
+def test_every_pilot_makes_it_surer(along):
+    width = (along["forgetting_hi"] - along["forgetting_lo"]).to_numpy()
+    assert (np.diff(width) <= 1e-3 * width[0]).all()
+    assert width[-1] < 0.6 * width[0]
+
+
+def test_without_a_measured_base_model_few_runs_are_still_surer_than_none(without):
+    guessed = at_replay(cl.answer(pilots(without, 1, with_base=False), target_tokens=20e9, shift="language", **MODEL))
+    assert guessed["forgetting"] == pytest.approx(at_replay(without)["forgetting"], rel=0.2)
+    width = guessed["forgetting_hi"] - guessed["forgetting_lo"]
+    assert width < at_replay(without)["forgetting_hi"] - at_replay(without)["forgetting_lo"]
+
+
+def test_the_kind_of_shift_goes_on_to_matter(without):
+    rows = pilots(without, 1)
+    near, language = (
+        at_replay(cl.answer(rows, target_tokens=20e9, shift=shift, **MODEL)) for shift in ("near", "language")
+    )
+    assert near["forgetting"] < language["forgetting"]
+
+
+def test_an_unknown_kind_of_shift_is_refused(without):
+    with pytest.raises(cl.UsageError, match="languag"):
+        cl.answer(pilots(without, 1), target_tokens=20e9, shift="languag", **MODEL)
+
+
+def test_what_is_said_of_a_point_does_not_depend_on_what_else_is_asked(without):
+    fit = cl.fit(pilots(without, 3), on="source", shift="language")
+    points = pd.DataFrame({**MODEL, "tokens": [1e9, 5e9, 2e10], "replay": [0.05, 0.1, 0.3], "lr_peak": 6e-5})
+    together = fit.predict(points)
+    alone = [float(fit.predict(points.iloc[[i]])[0]) for i in range(len(points))]
+    assert together == pytest.approx(alone, rel=1e-9)
+
+
+def test_a_saved_fit_says_the_same(without, tmp_path):
+    fit = cl.fit(pilots(without, 2), on="source", shift="language")
+    fit.save(tmp_path / "s.json")
+    point = {**MODEL, "tokens": 2e10, "replay": 0.1, "lr_peak": 6e-5}
+    row = pd.DataFrame([point])
+    both = [one.log_quantiles(row, [0.05, 0.5, 0.95]) for one in (fit, cl.load_fit(tmp_path / "s.json"))]
+    assert both[0] == pytest.approx(both[1], rel=1e-9)
+
+
+def test_many_runs_are_fitted_alone():
+    fit = cl.fit(cl.examples.load("en-fr-pilot").where("ptpp in (31, 62)"), on="source")
+    assert fit.study_prior is None

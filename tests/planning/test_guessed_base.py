@@ -1,0 +1,65 @@
+"""A base model's loss that was not measured carries its doubt into every interval and probability of forgetting."""
+
+import pandas as pd
+import pytest
+
+import cptlaw as cl
+
+ASKED = {"n_params": 124_672, "ptpp": 124, "tokens": "1M", "max_forgetting": "25%"}
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return cl.examples.load("en-fr-pilot").where("ptpp in (31, 62, 124)")
+
+
+@pytest.fixture(scope="module")
+def guessed(runs):
+    """The answer from runs without their base models."""
+    return cl.answer(runs.where("tokens > 0"), **ASKED)
+
+
+def width(answer):
+    return answer.forgetting_hi - answer.forgetting_lo
+
+
+def test_the_doubt_about_a_guess_is_in_the_interval(runs, guessed):
+    loss = guessed.base_source_loss
+    known = cl.answer(runs.where("tokens > 0"), **ASKED, base_source_loss=loss)
+    at = {"tokens": 1e6, "replay": guessed.replay}
+    assert guessed.forgetting_lo < guessed.source_loss_lo / loss - 1
+    assert guessed.forgetting_hi > guessed.source_loss_hi / loss - 1
+    assert known.forgetting_hi == pytest.approx(known.source_loss_hi / loss - 1)
+    assert at["replay"] > known.replay  # the same probability takes more replay
+
+
+def test_it_is_in_the_probability(guessed):
+    assert guessed.probabilities["max-forgetting"] == pytest.approx(0.8, abs=0.01)
+
+
+def test_the_warning_says_how_much(guessed):
+    note = next(one for one in guessed.findings if one.code == "reference-law")
+    assert note.severity == "warning"
+    assert "3.5 points" in note.message
+
+
+def test_a_measured_base_model_has_none(runs):
+    measured = cl.answer(runs, **ASKED)
+    assert measured.forgetting_hi == pytest.approx(measured.source_loss_hi / measured.base_source_loss - 1)
+
+
+def test_the_covariance_of_a_forecast_is_its_interval(runs):
+    fit = cl.fit(runs, on="source")
+    points = pd.DataFrame(
+        {"n_params": 124_672.0, "tokens": [0.0, 1e6, 2e6], "replay": 0.1, "ptpp": 279.0, "lr_peak": 3e-3}
+    )
+    mean, covariance = fit.posterior(points)
+    middle, upper = fit.log_quantiles(points, [0.5, 0.841344746])
+    assert mean == pytest.approx(middle)
+    assert covariance.diagonal() ** 0.5 == pytest.approx(upper - middle, rel=1e-3)
+    assert covariance == pytest.approx(covariance.T)
+    parts = fit.doubt(points)
+    assert list(parts.columns) == ["parameters", "form", "base", "noise"]
+    assert (parts**2).sum(axis=1).to_numpy() == pytest.approx(covariance.diagonal())
+    # Runs of one base model err together more than a run and its base model do.
+    assert covariance[1, 2] > covariance[0, 1] > 0
