@@ -58,7 +58,7 @@ OF_RANK = Shape(0.02, 3.0, start=(0.1, 1.0), usual=(0.3, 0.7, "log"))
 # What replay undoes is told by the exponent a2 of the factor of the mix: fitted apart, c a2 is 1.4 to 3.5 on five
 # tables, so that what other studies say of the one holds for the other.
 REHEARSED = 2.3
-NO_SHARE = 1e-30  # of a corpus: stands for none, whose logarithm is not finite
+NO_SHARE = 1e-300  # of a corpus: stands for none, whose logarithm is not finite
 SHIFT_AMPLITUDE = Shape(1e-9, 1e9, start=(0.05, 2.0))
 
 
@@ -103,7 +103,8 @@ class SharedTokens(Bent):
 
         1 - ((1 + x) / (1 + rho x))^-beta,    rho = r / (r + c r_cpt),  c = 2.3 / a2,  r the replay
 
-    so that the loss without replay rises on, and with it stays at a level that falls with the logarithm of replay: the
+    and f of the target loss becomes r_cpt^c with the same slope at no replay, c = a2/(e^a2 - 1); so that the source
+    loss without replay rises on, and with it stays at a level that falls with the logarithm of replay: the
     first per cents save the most, and the more, the longer the run.
 
     What size and tokens are worth on the one corpus may be worth less on the other: with ``transfer=true`` their terms

@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from cptlaw.answering.studies import expected
 from numpy.typing import NDArray
 
 import cptlaw as cl
-from cptlaw.answering.studies import expected
 from cptlaw.errors import CptlawError
 from cptlaw.laws.base import Shape
 from cptlaw.laws.calculus import exp, log

@@ -156,9 +156,23 @@ def test_rehearsal_holds_the_source_loss_at_a_level_that_falls_with_the_logarith
     assert forever == pytest.approx((1.0 - 1e9**-0.01) / (1.0 - 1e7**-0.01), rel=1e-6)
 
 
+def test_with_rehearsal_the_gain_is_a_power_of_the_new_text() -> None:
+    held = law("shared-tokens:mix=rehearsal")
+    shares = points(tokens=1e10, replay=[0.0, 0.33, 0.5, 0.9, 1.0])
+    of_base = {**PARAMS, "B": 0.0}
+    gain = held.predict(of_base, shares, "target") - held.predict(PARAMS, shares, "target")
+    power = PARAMS["a2"] / np.expm1(PARAMS["a2"])  # the slope that the factor of the mix has at no replay
+    assert gain[:4] / gain[0] == pytest.approx((1.0 - np.array([0.0, 0.33, 0.5, 0.9])) ** power, rel=1e-9)
+    assert gain[4] == pytest.approx(0.0, abs=1e-6 * gain[0])
+    # Where replay sets in, and without it, both readings of the mix say the same.
+    few = points(tokens=1e10, replay=[0.0, 1e-4])
+    assert held.predict(PARAMS, few, "target") == pytest.approx(
+        law("shared-tokens").predict(PARAMS, few, "target"), rel=1e-7
+    )
+
+
 def test_rehearsal_is_of_the_source_loss_and_of_what_the_target_pays_for_it() -> None:
-    bare, held = law("shared-tokens"), law("shared-tokens:mix=rehearsal")
-    assert held.predict(PARAMS, points(), "target") == pytest.approx(bare.predict(PARAMS, points(), "target"))
+    held = law("shared-tokens:mix=rehearsal")
     paid = {**PARAMS, **held.shift_of_source(PARAMS), "K": 0.5}
     damage = law("shared-tokens:damage=true:mix=rehearsal").predict(paid, points(), "target")
     damage -= held.predict(PARAMS, points(), "target")

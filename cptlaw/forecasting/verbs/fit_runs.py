@@ -108,8 +108,8 @@ def fit(
     if is_score:
         result = fit_scores(table, on, where, str(law_name), schedules=schedules, seed=seed)
     elif averaged:
-        about = StudyPrior(shift=shift) if how.get("shift") else None
-        result = fit_auto(table, on, where, seed=seed, schedules=schedules, about=about)
+        known = StudyPrior(shift=shift)
+        result = fit_auto(table, on, where, seed=seed, schedules=schedules, about=known)
     else:
         result = fit_one(law(law_name), table, on, where, how)
     about = () if is_score else data_errors(table if where is None else table.where(where), on)
