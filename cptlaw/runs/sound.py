@@ -71,7 +71,8 @@ def one_run(runs: Runs) -> tuple[Finding, ...]:
     if adapted["run"].nunique() != 1:
         return ()
     # Where size and budget are known, other studies say what such a run tells of others.
-    known = {"n_params", "ptpp", "tokens"} <= set(adapted.columns) and adapted[["n_params", "ptpp"]].notna().all(axis=None)
+    base_model = [name for name in ("n_params", "ptpp") if name in adapted.columns]
+    known = len(base_model) == 2 and bool(adapted[base_model].notna().all(axis=None))
     return (
         Finding(
             "warning" if known else "error",
