@@ -229,8 +229,8 @@ def _judged(number: int, name: str, frame: Frame, spoilt: Frame) -> Case:
         after = data_errors(cl.read_runs(spoilt))
     except CptlawError:
         return Case(number, name, "refused", (), wrong)
-    known = {one.code for one in before}
-    new = [one for one in after if one.code not in known]
+    known = {(one.code, one.severity) for one in before}
+    new = [one for one in after if (one.code, one.severity) not in known]
     if new:
         codes = tuple(dict.fromkeys(one.code for one in new))
         return Case(number, name, new[0].severity, codes, wrong)
