@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 UNLIKE = "domain"  # stands where no kind of shift is told: studies of it differ most
 MOST_RUNS = 12  # whose changes say how far this study is from the usual one
-# The variance of what the studies say grows as 1 + (runs / RUNS)^2: laws were ahead of it wherever runs were many. From
+# The variance of what the studies say grows as 1 + (runs / RUNS)^4: laws were ahead of it wherever runs were many. From
 # MANY runs on it would move nothing that is printed, and is left out.
-RUNS, MANY = 6.0, 30
+RUNS, MANY = 12.0, 30
 CHUNK = 100  # points that are computed side by side
 SAME = 1e-6  # relative difference up to which two sizes or budgets are one
 # By how much a law's own loss without tokens misses the base model's, as a standard deviation in logs: a base model
@@ -97,7 +97,7 @@ class StudyPrior:
 
 
 def with_studies(fit: Fit, prior: StudyPrior, rows: pd.DataFrame) -> tuple[Array, Array]:
-    """Return what the studies add to log losses, (n,), and the share of their standard deviation that is left, (n,).
+    """Return what the studies add to log losses, (n,), and a factor on their standard deviation, (n,).
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def with_studies(fit: Fit, prior: StudyPrior, rows: pd.DataFrame) -> tuple[Array
 
 def inflation(n_runs: int) -> float:
     """Return by what factor the variance of what the studies say grows with the runs."""
-    return 1.0 + (n_runs / RUNS) ** 2
+    return 1.0 + (n_runs / RUNS) ** 4
 
 
 def _runs_of(fit: Fit) -> pd.DataFrame:
@@ -140,6 +140,9 @@ def _told(fit: Fit, prior: StudyPrior, points: pd.DataFrame, runs: pd.DataFrame)
     # A base model has neither mix nor rate: any of those that were run will do, the same for all.
     bases = both.iloc[first].assign(tokens=0.0, **usual).reset_index(drop=True)
     mean, spread = fit.posterior(pd.concat([both, bases], ignore_index=True).drop(columns=LOSS, errors="ignore"), False)
+    count = int(fit.data["run"].nunique())
+    # How sure laws are of what few runs leave open is itself hardly known.
+    by_laws, spread = spread.copy(), spread * (1.0 + (RUNS / count) ** 2)
     at_base = n + k + np.arange(len(bases))
     for model, at in enumerate(at_base):
         known = _base_loss(fit, bases.iloc[model])
@@ -153,7 +156,7 @@ def _told(fit: Fit, prior: StudyPrior, points: pd.DataFrame, runs: pd.DataFrame)
     of_changes = turned[: n + k] - turned[at_base[code]]
     asked = both.assign(tokens=both["tokens"].where(both["tokens"] > 0, 1.0))
     expected, doubt = prior.changes(fit.role, asked)
-    doubt = inflation(fit.data["run"].nunique()) * doubt
+    doubt = inflation(count) * doubt
     doubt[silent, :] = doubt[:, silent] = 0.0
     doubt[silent, silent] = NO_WORD
     surprise = expected - (mean[: n + k] - mean[at_base[code]])
@@ -164,9 +167,9 @@ def _told(fit: Fit, prior: StudyPrior, points: pd.DataFrame, runs: pd.DataFrame)
     own_place = np.where(silent[:n], at_base[code[:n]], np.arange(n))
     reach = turned[own_place[:, None], place]
     pull = np.linalg.solve(matrix, np.stack([surprise[place], reach], axis=2))
-    own = np.maximum(np.diag(spread)[own_place], 1e-12)
-    taken = np.einsum("np,np->n", reach, pull[:, :, 1])
-    return np.einsum("np,np->n", reach, pull[:, :, 0]), np.sqrt(np.clip(1.0 - taken / own, 0.0, 1.0))
+    variance = np.diag(spread)[own_place] - np.einsum("np,np->n", reach, pull[:, :, 1])
+    left = np.maximum(variance, 0.0) / np.maximum(np.diag(by_laws)[own_place], 1e-12)
+    return np.einsum("np,np->n", reach, pull[:, :, 0]), np.sqrt(left)
 
 
 def _base_loss(fit: Fit, model: pd.Series[Any]) -> float | None:

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
+from cptlaw.fitting.learned import forgetting_and_gain as studies
 
 MODEL = {"n_params": 8e9, "ptpp": 1875}
 BASE = {"source": 1.9, "target": 2.6}
@@ -17,11 +18,11 @@ def without():
     return cl.answer(target_tokens=20e9, shift="language", **MODEL)
 
 
-def losses_as_expected(mixes, lr_peak):
+def losses_as_expected(cells):
     """Both losses that the studies expect of runs."""
-    from cptlaw.fitting.learned import forgetting_and_gain as studies
-
-    rows = studies.rows_of("language", MODEL["n_params"], MODEL["ptpp"], mixes, lr_peak)
+    mixes = list(zip(cells["replay"], cells["tokens"], strict=True))
+    rows = studies.rows_of("language", MODEL["n_params"], MODEL["ptpp"], mixes)
+    rows = rows.assign(lr_peak=cells["lr_peak"].to_numpy(dtype=float))
     lost, won = (studies.expected(outcome, rows).quantile(0.5) for outcome in ("forgetting", "gain"))
     return {"source": BASE["source"] * (1 + lost), "target": BASE["target"] * np.exp(-won)}
 
@@ -29,7 +30,7 @@ def losses_as_expected(mixes, lr_peak):
 def pilots(without, count, with_base=True):
     """The pilots that are advised, trained, with exactly the losses that are expected of them."""
     cells = pd.DataFrame(list(without.next_runs)).head(count)
-    found = losses_as_expected(list(zip(cells["replay"], cells["tokens"], strict=True)), cells["lr_peak"].iloc[0])
+    found = losses_as_expected(cells)
     shared = {"n_params": MODEL["n_params"], "ptpp": MODEL["ptpp"]}
     rows = [
         {**shared, "run": f"pilot {i}", "eval": role, "loss": found[role][i]}

@@ -131,7 +131,8 @@ def fit_auto(
         raise FitError(f"no law can be fitted to the {len(frame)} rows of {name!r}: " + reasons_in_words(skipped))
     rows = replace(rows, findings=(*rows.findings, *heard(candidate for candidate, _, _ in fits)))
     result = _averaged(rows, fits, sources, skipped, together, name, provenance)
-    return _with_study_prior(result, rows, together, about)
+    # Runs on other corpora of the table are nearer than other studies.
+    return result if others else _with_study_prior(result, rows, together, about)
 
 
 def _with_study_prior(fit: Average, rows: Chosen, table: Runs, about: StudyPrior | None) -> Average:
