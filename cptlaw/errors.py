@@ -94,7 +94,34 @@ def needed_for(purpose: str, install: str) -> Iterator[None]:
         yield
     except ImportError as error:
         name = str(error.name or error).partition(".")[0]
-        raise UsageError(f"{purpose} needs {name}. Install it with: pip install {shlex.quote(install)}") from None
+        raise UsageError(f"{purpose} needs {name}. Install it with: {install_command(install)}") from None
+
+
+def install_command(requirement: str) -> str:
+    """Return the command that installs a requirement; an extra of this package comes from its repository, or a clone.
+
+    Examples
+    --------
+    >>> install_command("rich")
+    'pip install rich'
+    """
+    name, bracket, extra = requirement.partition("[")
+    if name != "cptlaw" or not bracket:
+        return f"pip install {shlex.quote(requirement)}"
+    if address := repository():
+        return f"pip install {shlex.quote(f'{requirement} @ git+{address}')}"
+    return f"pip install {shlex.quote(f'.[{extra}')} in your clone of cptlaw"
+
+
+def repository() -> str:
+    """Return the address of the repository, from the metadata of the package; empty where it names none."""
+    from importlib import metadata  # takes a while, and errors are rare
+
+    try:
+        named = metadata.metadata("cptlaw").get_all("Project-URL") or []
+    except metadata.PackageNotFoundError:
+        return ""
+    return next((str(url).partition(", ")[2] for url in named if str(url).startswith("Repository, ")), "")
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

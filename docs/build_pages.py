@@ -11,6 +11,7 @@ import inspect
 import posixpath
 import re
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -75,7 +76,9 @@ MODULES = {
 
 
 def on_config(config: Any) -> Any:
-    """Complete the navigation: laws, pages of the reference, and pages that nobody has put anywhere."""
+    """Complete the navigation: laws, the reference, pages that nobody has put anywhere; link the repository."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    config["repo_url"] = project.get("urls", {}).get("Repository", "")
     nav = {title: part for item in config["nav"] for title, part in item.items()}
     nav["Laws"] += [f"laws/{name}.md" for name in built_in()]
     python = next(item["Python"] for item in nav["Reference"] if "Python" in item)

@@ -133,7 +133,9 @@ class Session:
         """Run a block and return what it prints."""
         with contextlib.chdir(self.folder):
             if block.title:
-                Path(block.title).write_text(block.code, encoding="utf-8")
+                path = Path(block.title)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(block.code, encoding="utf-8")
                 return ""
             if block.language == "bash":
                 return "".join(self.shell(words) for words in command_lines(block.code))
@@ -148,8 +150,11 @@ class Session:
         words = [self._expanded(word) for word in shlex.split(line, comments=True)]
         if words[0] != "cptlaw":
             raise DiffersError(f"{line!r} is no command of cptlaw: mark the block with <!-- shown: reason -->")
+        into = Path(words.pop()) if words[-2:-1] == [">"] else None  # `command > FILE`: what it prints goes there
+        words = words[:-1] if into else words
         printed = io.StringIO()
-        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        result = io.StringIO() if into else printed
+        with contextlib.redirect_stdout(result), contextlib.redirect_stderr(printed):
             try:
                 main(words[1:])
             except SystemExit as ended:
@@ -157,6 +162,8 @@ class Session:
         text = printed.getvalue()
         if code not in (None, 0, 3):
             raise DiffersError(f"{line!r} ends with exit code {code}:\n{text}")
+        if into:
+            into.write_text(result.getvalue(), encoding="utf-8")
         return text
 
     def python(self, code: str) -> str:

@@ -3,9 +3,11 @@
 import doctest
 import re
 import shlex
+import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 import cptlaw
 from cptlaw.cli import main
@@ -20,19 +22,19 @@ def test_python_in_the_readme_runs():
     assert failed == 0
 
 
-def test_the_first_screen_of_the_readme_is_that_of_the_site(tmp_path, monkeypatch):
+def test_the_commands_of_the_readme_are_those_of_the_site(tmp_path, monkeypatch):
     """The site's first page is run by tests/test_pages.py; the README shows the same commands and their first lines."""
     monkeypatch.chdir(tmp_path)
-    screen = README.split("## Your own table")[0]
+    screen = README.split("## What you can ask")[0]
     site = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     commands = re.findall(r"(?m)^    (cptlaw .+?)(?: +#.*)?$", re.sub(r"\\\n\s*", "", screen))
     assert len(commands) == 4
-    *run_there, without_runs = commands
+    without_runs, *run_there = commands
     for command in run_there:
         assert re.search(rf"(?m)^{re.escape(command)} -q$", site), command
     assert "0.89 (0.87 to 0.91); measured: 0.874" in screen
     assert "0.89 nats per token, 90% interval of a measured loss 0.87 to 0.91" in site
-    shown = screen.split("    How to continue")[1].split("The *target*")[0].strip().splitlines()
+    shown = screen.split("    How to continue")[1].split("**At real scale**")[0].strip().splitlines()
     like = site.split("How to continue")[1].splitlines()
     assert [line.strip() for line in shown] == [line.strip() for line in like[: len(shown)]]
     assert len(shown) == 10
@@ -41,14 +43,37 @@ def test_the_first_screen_of_the_readme_is_that_of_the_site(tmp_path, monkeypatc
     assert not ended.value.code
 
 
+def test_the_first_screen_says_what_it_is_shows_it_and_has_the_two_commands():
+    first = README.split("**What goes in**")[0]
+    assert len(first.split()) <= 140
+    assert [
+        first.index(one) for one in ("docs/figures/real_scale.png", "make demo", "make test", "pip install")
+    ] == sorted(first.index(one) for one in ("docs/figures/real_scale.png", "make demo", "make test", "pip install"))
+    assert README.index("| run | eval | loss |") < README.index("    cptlaw answer")
+
+
+def test_the_address_of_the_repository_stands_in_one_place():
+    """Set in pyproject.toml it is in README and CITATION.cff too; until then the README installs from the clone."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    address = project.get("urls", {}).get("Repository", "")
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation.get("repository-code", "") == address
+    assert (f"pip install git+{address}" if address else "from this clone") in README
+    (bibtex,) = re.findall(r"version = \{([^}]+)\}", README)
+    assert bibtex == citation["version"]
+
+
 def test_the_readme_is_short():
-    assert len(README.split()) <= 980  # a picture, real scale and times among them
+    assert len(README.split()) <= 1000  # a picture, a table, real scale, times and BibTeX among them
 
 
-def test_the_site_is_twenty_thousand_words():
-    """What is longer is a laboratory's page, and stands in studies/; a word has a letter or a digit."""
+def test_the_site_is_twenty_six_thousand_words():
+    """What is longer is a laboratory's page, and stands in studies/; a word has a letter or a digit.
+
+    Nine of its pages are for one trainer each, of which a reader opens one.
+    """
     pages = (ROOT / "docs").rglob("*.md")
-    assert sum(len(re.findall(r"[^\s|]*\w[^\s|]*", path.read_text(encoding="utf-8"))) for path in pages) <= 20_000
+    assert sum(len(re.findall(r"[^\s|]*\w[^\s|]*", path.read_text(encoding="utf-8"))) for path in pages) <= 26_000
 
 
 def test_every_file_that_the_readme_names_exists():
@@ -56,8 +81,22 @@ def test_every_file_that_the_readme_names_exists():
         assert (ROOT / path).exists(), path
 
 
-def test_the_tree_in_the_readme_is_the_tree_on_disk():
-    house = README.split("## The house")[1].split("Imports point")[0]
+def test_what_programs_are_pointed_to_exists_and_every_trainer_has_its_page():
+    """llms.txt and the skill name each page of a trainer, and commands that there are (`docs/run_pages.py`)."""
+    skill = (ROOT / "skills" / "cptlaw" / "SKILL.md").read_text(encoding="utf-8")
+    listed = (ROOT / "llms.txt").read_text(encoding="utf-8")
+    front = yaml.safe_load(skill.split("---")[1])
+    assert front["name"] == "cptlaw"
+    assert len(front["description"]) <= 1024
+    named = {"llms.txt": re.findall(r"\]\(([^)]+)\)", listed), "skill": re.findall(r"`(\S+\.md)`", skill)}
+    trainers = {f"docs/trainers/{path.name}" for path in (ROOT / "docs" / "trainers").glob("*.md")}
+    for where, paths in named.items():
+        assert [path for path in paths if not (ROOT / path).exists()] == [], where
+        assert trainers - {"docs/trainers/index.md"} <= set(paths), where
+
+
+def test_the_tree_in_contributing_is_the_tree_on_disk():
+    house = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split("## The house")[1].split("Imports point")[0]
     named = set(re.findall(r"(\w+)/", re.sub(r"(?m)^(    \s*(?:\w+/ ?)+).*$", r"\1", house)))
     rooms = {path.parent.name for path in (ROOT / "cptlaw").glob("*/__init__.py")}
     assert rooms <= named

@@ -1,12 +1,14 @@
 "use strict";
 // Numbers as people type and read them: 8B, 1,875, 5%.
 
-const SUFFIXES = { "": 1, K: 1e3, M: 1e6, B: 1e9, G: 1e9, T: 1e12 };
+const POWERS = { "": 0, K: 3, M: 6, B: 9, G: 9, T: 12 };
 
 // The number that a text says; NaN where it says none. "1,875", "1_875" and "1 875" are one.
 function readQuantity(text) {
   const found = /^(-?[0-9]*\.?[0-9]+(?:e[-+]?[0-9]+)?|[0-9]+\.)([KMBGT]?)$/i.exec(text.replace(/[,_\s]/g, ""));
-  return found ? Number(found[1]) * SUFFIXES[found[2].toUpperCase()] : NaN;
+  if (!found) return NaN;
+  const [number, exponent = "0"] = found[1].toLowerCase().split("e");
+  return Number(`${number}e${Number(exponent) + POWERS[found[2].toUpperCase()]}`); // 8.03B is 8.03e9 to the last bit
 }
 
 // The share that a text says in per cent, with or without its sign.

@@ -10,7 +10,7 @@ import transformers
 import yaml
 from small_sweep import RECIPE, prepared, results, train_here
 
-from cptlaw.errors import DataError
+from cptlaw.errors import DataError, install_command
 from cptlaw_sweep import loop, models, sizes
 from cptlaw_sweep.load_sweep import load_sweep
 
@@ -196,7 +196,7 @@ def test_a_dry_run_needs_no_torch_and_tells_memory(recipe, tmp_path):
     assert "weights" in found["memory"]
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ended.returncode == 2
-    assert "pip install 'cptlaw[training]'" in ended.stderr
+    assert install_command("cptlaw[training]") in ended.stderr
 
 
 @pytest.mark.parametrize(
