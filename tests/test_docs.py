@@ -132,6 +132,7 @@ def test_public_names_are_the_promised_ones():
         FitError
         Law
         Report
+        Reading
         Runs
         Scores
         Seal
@@ -156,6 +157,7 @@ def test_public_names_are_the_promised_ones():
         load_seal
         plan
         plot
+        read
         read_runs
         register
         report

@@ -134,4 +134,6 @@ def _can_be_checked(runs: Runs, on: str) -> bool:
     from cptlaw.runs.metrics import is_score
 
     rows = runs.frame[runs.frame["eval"] == on]
-    return "metric" not in rows.columns or not rows["metric"].map(is_score).any() or len(rows) >= LEAST_ROWS
+    return (
+        "metric" not in rows.columns or not rows["metric"].astype(object).map(is_score).any() or len(rows) >= LEAST_ROWS
+    )
