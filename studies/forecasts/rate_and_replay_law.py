@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from cptlaw.answering.studies import expected
 from numpy.typing import NDArray
 
 import cptlaw as cl
 from cptlaw.errors import CptlawError
+from cptlaw.fitting.learned.forgetting_and_gain import expected
 from cptlaw.laws.base import Shape
 from cptlaw.laws.calculus import exp, log
 from cptlaw.laws.shared_tokens import RATE, SharedTokens

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 import cptlaw as cl
-from cptlaw.answering import studies
+from cptlaw.fitting.learned import forgetting_and_gain as studies
 from studies.forecasts import what_holds
 from studies.harness import Array, data_file, show, write_result
 from studies.learning import learn_studies
