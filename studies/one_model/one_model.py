@@ -3,6 +3,7 @@
 python -m studies one_model              # every third cut; two minutes of CPU, most of it law auto's
 python -m studies one_model --every 1    # all of them
 python -m studies one_model --alone      # without law auto
+python -m studies one_model --write      # and into studies/bench.md
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from cptlaw.fitting.solving.restraint import Restraint
 from cptlaw.fitting.solving.training_rows import training_rows
 from cptlaw.runs import Runs
 from studies.forecasts import cpt_forecasts
-from studies.harness import Array, show
+from studies.harness import Array, show, write_result
 from studies.one_model.law_mean import LawMean
 from studies.one_model.posterior import Posterior
 
@@ -75,6 +76,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--every", type=int, default=3, help="one cut in so many of each table")
     parser.add_argument("--alone", action="store_true", help="without law auto")
+    parser.add_argument("--write", action="store_true", help="write the table to studies/results")
     asked = parser.parse_args()
     rows = []
     for name in cpt_forecasts.TABLES:
@@ -85,7 +87,10 @@ def main() -> None:
                 rows += [{"kind": cut.kind, **row} for row in scored(runs, cut, asked.alone)]
     found = pd.DataFrame(rows).groupby(["loss", "model"])
     means = found[["error", "inside", "score"]].mean().round(2).assign(cpu=found["cpu"].sum().round(0))
-    print(show({"one model beside law auto": means.reset_index().astype(str)}))
+    made = {"models": means.reset_index().astype(str)}
+    print(show(made))
+    if asked.write:
+        write_result("one_model", made, "python -m studies one_model --write")
 
 
 if __name__ == "__main__":
