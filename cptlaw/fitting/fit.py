@@ -209,9 +209,8 @@ class Fit(Saved):
         Examples
         --------
         >>> import cptlaw as cl
-        >>> fit = cl.fit("chinchilla", {"run": ["a", "b", "c"], "n_params": [1e8, 2e8, 4e8],
-        ...     "tokens": [2e9, 8e9, 8e9], "loss": [3.4, 3.0, 2.9]})
-        >>> mean, covariance = fit.posterior("n_params=1B,tokens=20B")
+        >>> fit = cl.fit("shared-tokens", cl.examples.load("en-fr-pilot"), "target", "ptpp in (31, 62)")
+        >>> mean, covariance = fit.posterior("n_params=124672,tokens=1M,replay=25%,ptpp=124,lr_peak=3e-3")
         >>> mean.shape, covariance.shape
         ((1,), (1, 1))
         """

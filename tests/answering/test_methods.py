@@ -132,10 +132,12 @@ def test_two_vocabularies_are_compared_per_byte_alone():
     best = cl.answer(cl.read_runs(measured, n_params_kind="total"), **asked)
     assert (best.method, best.vocab_added) == ("mean", 512)
     assert "method mean; 512 tokens added to the vocabulary" in dict(best.lines)["answer"]
-    assert [one["change"].split(":")[0] for one in best.other_kinds] == [
+    assert {one["change"].split(":")[0] for one in best.other_kinds} == {
         "method random, vocab_added 512",
         "method none, vocab_added 0",
-    ]
+    }
+    forecasts = [one["target_loss"] for one in best.other_kinds]
+    assert forecasts == sorted(forecasts)
     assert "bases-differ" in {one.code for one in best.findings}  # rows that start as noise raise the loss before
     with pytest.raises(UsageError, match=r"2\.024 to .*one limit means several\. Choose one of method mean"):
         cl.answer(cl.read_runs(measured, n_params_kind="total"), **asked, max_forgetting="30%")

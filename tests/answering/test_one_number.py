@@ -151,8 +151,11 @@ def test_the_text_prints_what_json_holds(asked):
 
 
 def test_the_commands_are_those_that_json_lists(asked):
-    assert set(asked.commands) == {"fit", "forecast", "plan", "suggest"}
-    printed = [line for verb in ("fit", "forecast", "plan", "suggest") for line, _ in asked.commands[verb]]
+    # Where no cheap run would narrow the forecast there is none to suggest.
+    assert set(asked.commands) - {"suggest"} == {"fit", "forecast", "plan"}
+    assert ("suggest" in asked.commands) == bool(asked.said["next_runs"])
+    verbs = [verb for verb in ("fit", "forecast", "plan", "suggest") if verb in asked.commands]
+    printed = [line for verb in verbs for line, _ in asked.commands[verb]]
     assert printed == asked.said["commands"]
 
 
@@ -183,6 +186,8 @@ def test_the_plan_of_the_library_says_the_same(asked):
 
 
 def test_the_next_runs_of_explain_are_those_of_the_answer(asked):
+    if not asked.said["next_runs"]:
+        pytest.skip("no cheap run would narrow this forecast")
     [(_, text)] = asked.commands["suggest"]
     [loss] = re.findall(rf"forecast +{NUMBER}", text)
     [ends] = re.findall(rf"interval before +{NUMBER} to {NUMBER}", text)

@@ -57,7 +57,7 @@ def test_without_runs_and_on_a_phone(browser, open_page, address):
     page.fill("#max_forgetting", "30%")
     page.click("button[type=submit]")
     answered(page)
-    assert "of them replay" in page.inner_text("#sentence")
+    assert "% replay" in page.inner_text("#sentence")
     assert fits_the_width(page)
     check_accessible(page)
     shot(page, "app-390")

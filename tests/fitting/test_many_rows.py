@@ -6,8 +6,9 @@ import pytest
 
 import cptlaw as cl
 from cptlaw.fitting import fit_rows
-from cptlaw.fitting.checking import mix_ups, residuals
+from cptlaw.fitting.checking import residuals
 from cptlaw.fitting.solving.blocks import independent_blocks, run_codes
+from cptlaw.runs import sound
 from studies.speed.growth import table
 
 
@@ -32,11 +33,12 @@ def test_a_run_that_decides_a_direction_alone_moves_nothing_that_others_see():
 def test_a_run_in_other_units_is_found_among_many():
     frame = table(500, 500)
     frame.loc[100, "tokens"] *= 1e3
-    told = [found.message for found in mix_ups._units(frame, *run_codes(frame))]
+    told = [found.message for found in sound._token_units(frame)]
     assert len(told) == 1
     assert "'r100'" in told[0]
-    frame.loc[200, "tokens"] *= 1e3  # two of them hide each other, as they ever did
-    assert list(mix_ups._units(frame, *run_codes(frame))) == []
+    frame.loc[200, "tokens"] *= 1e3
+    (both,) = sound._token_units(frame)
+    assert both.data["runs"] == 2
 
 
 def test_blocks_are_those_of_each_run_by_itself():

@@ -220,10 +220,10 @@ def test_missing_extra_is_one_clear_line(monkeypatch, runs, files):
     import sys
 
     monkeypatch.setitem(sys.modules, "plotly.graph_objects", None)
-    with pytest.raises(UsageError, match=r"pip install 'cptlaw\[report\]'"):
+    with pytest.raises(UsageError, match=r"pip install '.\[report\]'"):
         cl.figures.observed_fitted(cl.load_fit(files / "target.json"))
     monkeypatch.setitem(sys.modules, "kaleido", None)
-    with pytest.raises(UsageError, match=r"pip install 'cptlaw\[images\]'"):
+    with pytest.raises(UsageError, match=r"pip install '.\[images\]'"):
         write_images({}, ".", "png")
 
 

@@ -56,7 +56,7 @@ def opened(browser, path, width=1440):
     # What the page's own policy forbids is an error on the console.
     page.on("console", lambda said: failed.append(said.text) if said.type == "error" else None)
     page.goto(path.as_uri())
-    page.wait_for_function("document.querySelectorAll('.drawing .main-svg').length >= 2")
+    page.locator(".drawing .main-svg").nth(1).wait_for(state="attached")  # no text that the page's policy would forbid
     return page, failed
 
 

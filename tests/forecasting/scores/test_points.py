@@ -64,7 +64,7 @@ def test_an_answer_is_a_plan_in_points_with_its_probability(answer, runs):
     shown = dict(answer.lines)
     assert "points" in shown["mmlu"]
     assert "gsm8k within its limit" in shown
-    assert any("--min gsm8k=0.2" in step and "--score gsm8k.json" in step for step in answer.steps)
+    assert any("--min gsm8k=0.2" in step and "--score gsm8k.json" in step for step in answer.commands)
     assert answer.to_dict()["scores"]["gsm8k"]["score"] == answer.scores["gsm8k"]["score"]
 
 
@@ -134,7 +134,7 @@ def test_a_mean_over_tasks_is_limited_like_a_score(runs):
     assert found.scores[name]["score_lo"] < real < found.scores[name]["score_hi"]
     base = 0.5 * sum(score(loss) for score, loss in zip((mmlu, gsm8k), losses(1e9, 0.0, 0.0), strict=True))
     assert found.scores[name]["base"] == pytest.approx(base, abs=0.02)
-    assert any("--score mean-mmlu-gsm8k.json" in step for step in found.steps)
+    assert any("--score mean-mmlu-gsm8k.json" in step for step in found.commands)
 
 
 def test_an_error_rate_is_what_a_score_lacks(runs):
