@@ -52,6 +52,14 @@ def data_errors(runs: Runs, on: str | None = None) -> tuple[Finding, ...]:
         One eval to look at. Where it is left out: source and target where there are such roles, else all losses, and
         what they say together.
     """
+    key = ("data errors", on)
+    if key not in runs.noticed:
+        runs.noticed[key] = _data_errors(runs, on)
+    found: tuple[Finding, ...] = runs.noticed[key]
+    return found
+
+
+def _data_errors(runs: Runs, on: str | None) -> tuple[Finding, ...]:
     losses = [name for name in runs.evals if name not in runs.scores]
     known = [name for name in losses if runs.role(name) != "other"] or losses
     chosen = known if on is None else [runs.on(on).evals[0]]

@@ -327,6 +327,11 @@ class Runs:
         return factor_table(self.frame)
 
     @cached_property
+    def noticed(self) -> dict[Any, Any]:
+        """What was noticed of these rows, by what was asked: looked at once, however many fits are made of them."""
+        return {}
+
+    @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over the canonical columns, the same for any order of the rows and any path.
 
