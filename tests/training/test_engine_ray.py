@@ -112,5 +112,5 @@ def test_what_no_node_has_is_told_and_not_recorded(cluster, recipe, tmp_path):
 
 def test_without_ray_the_message_names_the_extra(recipe, tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
-    with pytest.raises(UsageError, match=r"cptlaw\[ray\]"):
+    with pytest.raises(UsageError, match=r"'\.\[ray\]'"):
         make_engine("ray").run(load_sweep(recipe()), str(tmp_path), retry_failed=False, progress=Silent())

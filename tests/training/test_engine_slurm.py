@@ -82,7 +82,7 @@ def test_options_that_cannot_be_used(recipe, tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="expected slurm, local, debug"):
         make_engine("slurm", options={"cluster": "moon"})
     monkeypatch.setitem(sys.modules, "submitit", None)
-    with pytest.raises(UsageError, match=r"cptlaw\[slurm\]"):
+    with pytest.raises(UsageError, match=r"'\.\[slurm\]'"):
         make_engine("slurm").run(load_sweep(recipe()), str(tmp_path), retry_failed=False, progress=Silent())
 
 
