@@ -40,7 +40,6 @@ from cptlaw.units import format_quantity
 
 AUTO = "auto"
 WITHOUT_RISK = ("feasible", "replay", "tokens", "flops", "lr_peak")
-ONE_SD = 0.6827  # coverage of one standard deviation on either side
 EXPECTED = ("target_loss", "source_loss", "forgetting")
 
 
@@ -133,8 +132,11 @@ def _reference(question: Asked, sure: MixPlan) -> Mapping[str, Any] | None:
         return None
     reference = sure.mix.forgetting.reference
     measured = "measured" if reference.kind == "measured" else "estimated"
-    sd = reference.loss * reference.half_width(ONE_SD)
-    return {"kind": measured if question.base_source_loss is None else "given", "loss": reference.loss, "sd": sd}
+    return {
+        "kind": measured if question.base_source_loss is None else "given",
+        "loss": reference.loss,
+        "sd": reference.sd,
+    }
 
 
 def _knowing(fitted: Any, about: StudyPrior | None) -> Any:

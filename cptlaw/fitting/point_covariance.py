@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from cptlaw.fitting.fit import Fit
 
 ONE_SD = float(special.erf(np.sqrt(0.5)))  # coverage of one standard deviation to either side
-# E-folds over which what a form misses changes; of seven kernels a rough one and lengths near this were ahead on
-# forecasts that left whole studies out, and between 1 and 5 e-folds little changed (studies/bench.md).
+# E-folds over which what a form misses changes: in the laboratory's one model they hardly mattered (studies/bench.md).
 ALIKE_OVER = 2.5
 PARTS = ("parameters", "form", "base", "noise")
 

@@ -143,7 +143,7 @@ class Average(Fit):
         return values
 
     def _told_by_studies(self, rows: pd.DataFrame) -> tuple[Array, Array]:
-        """Return what other studies add to log losses, (n,), and the share of the doubt that is left, (n,)."""
+        """Return what other studies add to log losses, (n,), and a factor on their doubt, (n,)."""
         if self.study_prior is None or not {"n_params", "ptpp", "tokens"} <= set(rows.columns):
             return np.zeros(len(rows)), np.ones(len(rows))
         last = self._last(rows)
@@ -153,7 +153,7 @@ class Average(Fit):
         return told
 
     def doubt_left(self, rows: pd.DataFrame) -> Array:
-        """Return the share of the doubt about log losses that what other studies say leaves, (n,)."""
+        """Return the factor by which what other studies say changes the doubt about log losses, (n,)."""
         return self._told_by_studies(rows)[1]
 
     @kept
