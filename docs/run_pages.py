@@ -186,7 +186,7 @@ class Session:
     def visible(self, text: str) -> str:
         """Return output without the folders of this machine."""
         for name, value in self.variables.items():
-            text = text.replace(value, f"${name}")
+            text = text.replace(shlex.quote(value), f"${name}").replace(value, f"${name}")
         return text.replace(f"{self.folder}/", "")
 
 

@@ -164,10 +164,10 @@ def test_commands_repeat_the_report(found, files, tmp_path, monkeypatch, capsys)
 
 def test_command_line_writes_the_page_and_ends_with_3_where_no_plan_is(undrawn, files, tmp_path, capsys):
     page = tmp_path / "no.html"
-    words = f"report {cl.examples.path('en-fr-pilot')} --n-params-kind total --target {files}/target.json"
+    words = f"--n-params-kind total --target {files}/target.json"
     words += f" --n-params 124672 --ptpp 279 --max-target-loss 1.2 --max-tokens 1M --json -o {page}"
     with pytest.raises(SystemExit) as ended:
-        main(words.split())
+        main(["report", str(cl.examples.path("en-fr-pilot")), *words.split()])
     assert ended.value.code == 3
     said = json.loads(capsys.readouterr().out)
     assert said["answer"].startswith("No mix keeps the limit on t")

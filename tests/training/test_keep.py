@@ -1,6 +1,7 @@
 """Models that are kept, the command that evaluates them, live rows, and how a sweep stands."""
 
 import json
+import shlex
 import sys
 
 import pandas as pd
@@ -39,7 +40,7 @@ json.dump({"words": score, "ids": len(ids)}, open(sys.argv[2], "w"))
 
 def evaluated(tmp_path, script=SCRIPT):
     (tmp_path / "evaluate.py").write_text(script)
-    return f"{sys.executable} {tmp_path / 'evaluate.py'} {{model}} {{output}}"
+    return f"{shlex.join([sys.executable, str(tmp_path / 'evaluate.py')])} {{model}} {{output}}"
 
 
 @pytest.mark.parametrize("lora", [None, {"rank": 2}])
