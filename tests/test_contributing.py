@@ -1,40 +1,108 @@
-"""What CONTRIBUTING shows of a reader and of a figure works as it stands; tests/laws does the same for a law."""
+"""A stranger adds a law, a reader, a figure and an option by CONTRIBUTING.md alone: its examples run as printed."""
 
+import os
 import re
+import shutil
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+# What is looked at in the house with the four additions, in a process of its own.
+LOOK = """
+import pathlib
 import cptlaw as cl
-from cptlaw.importing import reader
+from cptlaw.laws import law
+from cptlaw.testing import check_law
+check_law(law("transfer-example"))
+assert law("transfer-example:budget=flops").budget == "flops"
+folder = pathlib.Path("logs/run-1")
+folder.mkdir(parents=True)
+(folder / "diary.txt").write_text("100 2.5\\n200 2.25\\n")
+from cptlaw.importing.diary import Diary
+reader = Diary()
+(history,) = reader.read(reader.find(pathlib.Path("logs")), pathlib.Path("logs"))
+assert [record.step for record in history.records] == [100, 200]
+runs = cl.examples.load("en-fr-pilot")
+fits = [cl.fit("ptpp-floor", runs, on=on, restraint="none", starts=2) for on in ("target", "source")]
+figure = cl.figures.losses_by_size(fits[0])
+assert len(figure.data) == fits[0].n_points and figure.drawing.data
+plan = cl.plan.trade_off(*fits, n_params="125K", ptpp=279, tokens="1M", max_forgetting="30%", batch_tokens="4M")
+assert plan.feasible
+"""
 
-TEXT = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+def block(after: str, starts: str) -> str:
+    """Return the example that begins with a line, from a section on."""
+    text = PAGE[PAGE.index(after) :]
+    lines = text[text.index(starts) :].split("\n")
+    indent = len(starts) - len(starts.lstrip())
+    kept = []
+    for line in lines:
+        if line.strip() and len(line) - len(line.lstrip()) < indent:
+            break
+        kept.append(line)
+    return textwrap.dedent("\n".join(kept)).strip() + "\n"
 
 
-def block(begins):
-    """Return the block of code that begins with a line."""
-    return textwrap.dedent(re.search(rf"^    {re.escape(begins)}\n(?:    .*\n|\n)+", TEXT, re.M).group(0))
-
-
-def test_the_reader_reads(tmp_path, monkeypatch):
-    monkeypatch.setattr(reader, "_KINDS", dict(reader._KINDS))
-    exec(block("from collections.abc import Iterator"), {"__name__": "diary"})
-    for run, loss in (("124M-r25", 2.5), ("124M-r50", 2.6)):
-        (tmp_path / run).mkdir()
-        (tmp_path / run / "diary.txt").write_text(f"0 3.0\n10 {loss}\n")
-    runs = cl.import_logs(tmp_path, pattern="{n_params}-r{replay%}", batch_tokens="1M")
-    assert runs.frame["loss"].tolist() == [3.0, 2.5, 3.0, 2.6]
-    assert set(runs.frame["replay"]) == {0.25, 0.5}
-
-
-def test_the_figure_draws():
-    pytest.importorskip("plotly", reason="figures need Plotly: pip install 'cptlaw[report]'")
-    from cptlaw.reporting.figures.figure import Figure, blank
-
-    names = {"Fit": cl.Fit, "Figure": Figure, "blank": blank}
-    exec(block("def losses_by_size(fit: Fit) -> Figure:"), names)
-    fit = cl.fit(
-        "chinchilla", cl.examples.load("en-fr-pilot"), on="target", where="ptpp == 31", starts=4, restraint="none"
+@pytest.fixture(scope="module")
+def house(tmp_path_factory):
+    """A copy of the house with what the page has a stranger write."""
+    house = tmp_path_factory.mktemp("house")
+    shutil.copytree(ROOT / "cptlaw", house / "cptlaw", ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    (house / "tests").mkdir()
+    shutil.copytree(ROOT / "tests" / "laws", house / "tests" / "laws", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "conftest.py", "tests/conftest.py", "tests/cases.py"):
+        shutil.copy(ROOT / name, house / name)
+    (house / "studies").symlink_to(ROOT / "studies")  # the suite asks which studies there are
+    law = block("## How a law is added", "    from typing import Any")
+    (house / "cptlaw/laws/transfer_example.py").write_text(f'"""A law."""\n\n{law}')
+    (house / "tests/laws/test_transfer_example.py").write_text(
+        block("## How a law is added", "        from cases import")
     )
-    assert len(names["losses_by_size"](fit).data) == fit.n_points
+    reader = block("## How a reader of logs is added", "    from collections.abc import Iterator")
+    (house / "cptlaw/importing/diary.py").write_text(f'"""A reader."""\n\n{reader}')
+    figure = block("## How a figure is added", "    from cptlaw.fitting.fit import Fit")
+    (house / "cptlaw/reporting/figures/losses_by_size.py").write_text(f'"""A figure."""\n\n{figure}')
+    option = block("## How an option of a plan is added", "    class Mix(")
+    head, entry = option.rsplit("\n\n", 1)
+    scenario = house / "cptlaw/planning/scenario.py"
+    text = scenario.read_text(encoding="utf-8")
+    assert head in text
+    scenario.write_text(text.replace(head, f"{head}\n\n{textwrap.indent(entry.strip(), '    ')}\n"), encoding="utf-8")
+    return house
+
+
+def run(house, *words):
+    environment = {**os.environ, "PYTHONPATH": str(house)}
+    return subprocess.run(
+        [sys.executable, *words], cwd=house, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_what_the_page_has_one_write_is_found_and_works(house):
+    ran = run(house, "-c", LOOK)
+    assert ran.returncode == 0, ran.stderr
+    ran = run(house, "-m", "cptlaw", "laws", "transfer-example")
+    assert "L = E + A/N^alpha + B/D^beta + G/P^zeta" in ran.stdout
+    ran = run(house, "-m", "cptlaw", "plan", "trade-off", "--help")
+    assert re.search(r"--batch-tokens\s+D", ran.stdout)
+
+
+def test_the_law_of_the_page_is_held_by_the_suite(house):
+    ran = run(
+        house,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "tests/laws",
+        "-k",
+        "transfer-example or transfer_example",
+    )
+    assert ran.returncode == 0, ran.stdout[-3000:]  # it is 5 where no test is found
