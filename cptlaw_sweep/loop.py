@@ -114,46 +114,58 @@ class Training:
     # Where it starts
 
     def _load_start(self) -> None:
-        start, spec = self.job.definition["start"], self.job.definition["model"]
-        latest = self._checkpoints.latest(self.cache)
-        merges = self.job.definition.get("merge", ())
-        if "weights" in start and (latest is None or merges):
-            model = models.load_weights(self.store.get_folder(f"models/{start['weights']}", self.cache))
-        else:  # from scratch, pre-trained, or a model whose weights are about to be loaded over
-            model = models.build(spec, int(start.get("seed", 0)), self.job.places.get("model"))
-        torch.manual_seed(int(self.job.definition["mix"]["seed"]) % 2**63)
-        limit = getattr(model.config, "max_position_embeddings", None)
-        if limit is not None and limit < self.context:
-            raise TrainingError(f"the model reads {limit} tokens at most, and context is {self.context}")
-        widest = max(windows.vocabulary for windows in self.texts)
-        vocabulary = model.get_input_embeddings().weight.shape[0]
-        if vocabulary < widest:
-            raise TrainingError(f"the tokenizer has {widest} ids, and the model knows {vocabulary}")
+        definition, latest = self.job.definition, self._checkpoints.latest(self.cache)
+        start, merges = definition["start"], definition.get("merge", ())
+        starts_here = latest is None or bool(merges)  # a merge needs the model of the start, whatever was reached since
+        model = self._model_at_start(starts_here)
+        torch.manual_seed(int(definition["mix"]["seed"]) % 2**63)
+        vocabulary = self._checked_vocabulary(model)
         self.score = loss_of
         if self.micro * self.context * vocabulary > LOGITS and models.score_in_pieces(model):
             self.score = models.loss_in_pieces
-        if self.job.run.get("activation_checkpointing"):
-            models.recompute_activations(model)
-            if "lora" in spec:
-                model.enable_input_require_grads()  # nothing before the first adapter has a gradient of its own
-        bf16 = self.job.definition["precision"] == "bf16"
-        if "lora" in spec and bf16 and not self.shard:
-            for parameter in model.parameters():
-                if not parameter.requires_grad:
-                    parameter.data = parameter.data.to(torch.bfloat16)
+        self._save_memory(model)
         model.train()
         self.bare = model
-        self.model = parallel.wrap(model, self.accelerator, shard=self.shard, bf16=bf16)
-        self.optimizer = optimizer_for(model, self.job.definition["optimizer"])
-        if self.job.definition["compile"]:
+        self.model = parallel.wrap(model, self.accelerator, shard=self.shard, bf16=definition["precision"] == "bf16")
+        self.optimizer = optimizer_for(model, definition["optimizer"])
+        if definition["compile"]:
             self.model = torch.compile(self.model)
-        if "state" in start and (latest is None or merges):
+        if "state" in start and starts_here:
             self._load_state(self.store.get_folder(f"models/{start['state']}", self.cache))
         self._between = Between(model) if merges else None
         if latest is not None:
             folder, notes = latest
             self._load_state(folder)
             self.step, self.seconds, self.rows = int(notes["step"]), float(notes["seconds"]), list(notes["rows"])
+
+    def _model_at_start(self, starts_here: bool) -> Any:
+        start = self.job.definition["start"]
+        if "weights" in start and starts_here:
+            return models.load_weights(self.store.get_folder(f"models/{start['weights']}", self.cache))
+        # From scratch, pre-trained, or a model whose weights are about to be loaded over.
+        place = self.job.places.get("model")
+        return models.build(self.job.definition["model"], int(start.get("seed", 0)), place)
+
+    def _checked_vocabulary(self, model: Any) -> int:
+        limit = getattr(model.config, "max_position_embeddings", None)
+        if limit is not None and limit < self.context:
+            raise TrainingError(f"the model reads {limit} tokens at most, and context is {self.context}")
+        widest = max(windows.vocabulary for windows in self.texts)
+        vocabulary = int(model.get_input_embeddings().weight.shape[0])
+        if vocabulary < widest:
+            raise TrainingError(f"the tokenizer has {widest} ids, and the model knows {vocabulary}")
+        return vocabulary
+
+    def _save_memory(self, model: Any) -> None:
+        adapters = "lora" in self.job.definition["model"]
+        if self.job.run.get("activation_checkpointing"):
+            models.recompute_activations(model)
+            if adapters:
+                model.enable_input_require_grads()  # nothing before the first adapter has a gradient of its own
+        if adapters and self.job.definition["precision"] == "bf16" and not self.shard:
+            for parameter in model.parameters():
+                if not parameter.requires_grad:
+                    parameter.data = parameter.data.to(torch.bfloat16)
 
     def _load_state(self, folder: Path) -> None:
         try:

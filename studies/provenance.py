@@ -84,6 +84,18 @@ def _running(node: ast.AST) -> Iterator[ast.AST]:
 @functools.cache
 def imported(module: str) -> frozenset[str]:
     """Return the modules of the repository that a module imports, names of ``import cptlaw as cl`` among them."""
+    known = _files()
+    found = _named(module)
+    # A door loads by name: every file of its folder counts.
+    if module != "cptlaw" and "import_module(" in known[module].read_text(encoding="utf-8"):
+        folder = module if known[module].name == "__init__.py" else module.rpartition(".")[0]
+        found |= {name for name in known if name.startswith(f"{folder}.")}
+    packages = {".".join(parts[:end]) for parts in (name.split(".") for name in found) for end in range(1, len(parts))}
+    return frozenset((found | packages) & known.keys() - IGNORED - {module})
+
+
+def _named(module: str) -> set[str]:
+    """Return what the imports of a module name, ours or not, and the homes of what it takes from `cptlaw`."""
     known, found, doors = _files(), set(), set()
     homes: Mapping[str, str] = cptlaw._HOMES
     for node in _running(_tree(module)):
@@ -98,15 +110,7 @@ def imported(module: str) -> frozenset[str]:
                     found.add(homes.get(one.name, "cptlaw"))
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in doors:
             found.add(homes.get(node.attr, "cptlaw"))
-    # A door loads by name: every file of its folder counts.
-    if module != "cptlaw" and "import_module(" in _files()[module].read_text(encoding="utf-8"):
-        folder = module if _files()[module].name == "__init__.py" else module.rpartition(".")[0]
-        found |= {name for name in known if name.startswith(f"{folder}.")}
-    for name in list(found):
-        while "." in name:
-            name = name.rpartition(".")[0]
-            found.add(name)
-    return frozenset(found & known.keys() - IGNORED - {module})
+    return found
 
 
 def modules(study: str) -> frozenset[str]:

@@ -317,17 +317,28 @@ def _check_point(where: str, point: Any) -> None:
     """Refuse a point that no measurement could be held against later."""
     if not isinstance(point, Mapping) or not isinstance(point.get("on"), str):
         raise DataError(f"{where}: expected an object with `on`, the eval that is forecast. {HOW}")
-    loss, low, high = (point.get(name) for name in ("loss", "lo", "hi"))
+    _check_forecast(where, point)
+    _check_inputs(where, point)
+
+
+def _check_forecast(where: str, point: Mapping[str, Any]) -> None:
+    """Refuse a loss or score, or an interval of one, that nothing measured could be like."""
     share = is_score(point)
     expected = "a score from 0 to 1" if share else "a loss in nats, above zero"
-    for name, value, or_null in (("loss", loss, ""), ("lo", low, ", or null"), ("hi", high, ", or null")):
+    for name, or_null in (("loss", ""), ("lo", ", or null"), ("hi", ", or null")):
+        value = point.get(name)
         good = _is_number(value) and (0 <= value <= 1 if share else value > 0)
         if not good and not (or_null and value is None):
             raise DataError(f"{where}: `{name}` is {shown(value)}. Expected {expected}{or_null}.")
+    loss, low, high = (point.get(name) for name in ("loss", "lo", "hi"))
     if low is not None and high is not None and not low <= loss <= high:
         raise DataError(
             f"{where}: the {'score' if share else 'loss'} {loss:g} lies outside its interval, {low:g} to {high:g}."
         )
+
+
+def _check_inputs(where: str, point: Mapping[str, Any]) -> None:
+    """Refuse inputs by which the run of a point could not be found."""
     inputs = {name: value for name, value in point.items() if name not in NOT_INPUTS}
     if not _is_flat({**inputs, "law": point.get("law")}):
         raise DataError(f"{where}: an input is a list or an object. Expected plain numbers and texts. {HOW}")
