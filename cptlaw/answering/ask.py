@@ -115,7 +115,7 @@ def answer(
         return replace(result, next_runs=named_runs, findings=by_severity([*notes, *result.findings]))
     known = StudyPrior(known_shift(shift), question.lr_pretrain, unread=question.replay_of == "other")
     table = runs if isinstance(runs, Runs) else read_runs(runs)
-    chosen, pooled = rows_of_corpus(table, domain, where)
+    chosen = rows_of_corpus(table, domain, where)
     refuse_unread(table, where)
     about = _about_data(table if chosen is None else table.where(chosen), anyway)
 
@@ -125,8 +125,8 @@ def answer(
         return from_runs(table, question, rows, schedules, seed, about=known)
 
     result = finished(best_kind(table, question, chosen, ask), question)
-    more = [*pooled, *(() if model is None else model.findings)]
-    return replace(result, findings=by_severity([*about, *result.findings, *more]))
+    of_model = () if model is None else model.findings
+    return replace(result, findings=by_severity([*about, *result.findings, *of_model]))
 
 
 def _about_data(rows: Runs, anyway: bool) -> tuple[Finding, ...]:

@@ -30,7 +30,7 @@ OF_RUNS = (*options.READING, "domain", "where", "schedules", "anyway")
 )
 @of_scenario(AnswerQuestion)
 @options.shift
-@click.option("--domain", metavar="NAME", help="The corpus that is asked about, of those in column domain.")
+@options.domain
 @click.option("--where", metavar="Q", help="Keep these rows, as in 'ptpp <= 31'.")
 @options.schedules
 @click.option("--anyway", is_flag=True, help="With RUNS: answer in spite of errors in the table.")

@@ -20,6 +20,7 @@ from cptlaw.errors import UsageError
 @click.option("--at", metavar="K=V,K=V,..", help="One point, as in n_params=8.1B,tokens=72B,replay=34%,ptpp=279.")
 @click.option("--points", metavar="POINTS.csv", type=click.Path(), help="A table of points.")
 @click.option("--every", metavar="STEPS", type=int, help="A curve: a forecast every so many steps, up to the end.")
+@options.domain
 @options.interval
 @options.schedules
 @options.strict
@@ -32,6 +33,7 @@ def forecast(
     schedules: str | None,
     run: str | None,
     every: int | None,
+    domain: str | None,
     **table: Any,
 ) -> None:
     """Forecast losses at sizes, budgets and mixes never run, or at the end of a run that is not finished.
@@ -40,6 +42,7 @@ def forecast(
     Examples:
       cptlaw forecast target.json --at n_params=8.1B,tokens=72B,replay=34%,ptpp=279
       cptlaw forecast target.json source.json --points points.csv --interval 0.8
+      cptlaw forecast target.json --at n_params=8.1B,tokens=72B,replay=34% --domain law
       cptlaw forecast curve.json --at run=wsd-20k,step=24000 --schedules schedules.yaml
       cptlaw forecast curve.json --at run=wsd-20k --every 100 --schedules schedules.yaml
       cptlaw forecast --run log.csv --schedules schedules.yaml
@@ -48,8 +51,8 @@ def forecast(
     from cptlaw.runs.points import read_points
 
     if run is not None:
-        if fits or at is not None or points is not None:
-            raise UsageError("forecast --run takes a table of runs and --schedules, no fits and no points.")
+        if fits or at is not None or points is not None or domain is not None:
+            raise UsageError("forecast --run takes a table of runs and --schedules: no fits, points or --domain.")
         if schedules is None:
             raise UsageError("forecast --run needs --schedules F, a file with the whole planned schedule of the run.")
         show(cl.forecast_run(options.read_table(run, table), schedules, interval=interval, every=every))
@@ -67,5 +70,5 @@ def forecast(
     if points is not None:
         asked, notes = read_points(points)
         show_notes(notes)
-    result = cl.forecast(list(fits), asked, interval, schedules, every=every)
+    result = cl.forecast(list(fits), asked, interval, schedules, every=every, domain=domain)
     show(result.answer)

@@ -162,6 +162,8 @@ shift = click.option(
     help="What the new domain is; counts the more, the fewer runs. near: like the old.",
 )
 
+domain = click.option("--domain", metavar="NAME", help="The corpus that is asked about, of those in column domain.")
+
 auto_restraint = click.option(
     "--restraint",
     type=click.Choice(["none"]),

@@ -160,6 +160,10 @@ class Law(Described):
         """
         return self
 
+    def of_table(self, frame: pd.DataFrame) -> Law:
+        """Return the law with the options that follow from all rows of one eval. Most laws have none."""
+        return self
+
     def inputs_of(self, frame: pd.DataFrame, context: Context) -> pd.DataFrame:
         """Add the input columns that the law computes, to rows to fit or to forecast. Most laws need none.
 

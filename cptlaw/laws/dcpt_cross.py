@@ -12,14 +12,14 @@ The paper counts steps of 131,072 tokens; here they are tokens, so that other se
 Each coefficient is one number per domain, the mean over that domain's runs: K stands for the corpus, must be the same
 for every run on it, and must be had for a new corpus from a single short run, the probe. How far a loss falls depends
 on size and mix as much as on the corpus, so only runs at sizes and mixes that *all* domains of the table share are
-averaged; ``probe_n_params`` and ``probe_replay`` narrow this down to the set-up of a probe.
+averaged. A new domain is one whose only run is short, its probe: it is then the set-up of the probe that all share, and
+the tokens at which the coefficients are read are those published, scaled down to the probe's. Fit, and ask for it::
 
-A pooled fit, and a domain that it has never seen::
+    fit = cl.fit("dcpt-cross-k3", runs, on="target")          # runs has a column domain, and the probe's rows
+    fit.forecast(points.assign(domain="law"))                 # the new one, or another of the table
+    cl.plan.trade_off(fit, source, domain="law", ..)
 
-    chosen = law("dcpt-cross-k3", probe_n_params=0.5e9, probe_replay=0.5)
-    fit = cl.fit(chosen, runs, on="target")                   # runs has a column domain
-    coefficients = chosen.learnability(probe, on="target")    # one short run of the new domain, and its base loss
-    fit.forecast(chosen.attach(points, coefficients))
+A domain that a fit has never seen takes ``fit.law.learnability(probe)`` and ``fit.law.attach(points, coefficients)``.
 
 Two cautions. E, F, mu and w2 are four parameters that only differences between domains can tell, so four domains
 determine K3 just so and leave nothing to check it by. And the interval of a forecast takes the coefficients as exact:
@@ -28,16 +28,16 @@ the noise of the few losses that they are read from comes on top.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
 
 from cptlaw.errors import DataError, UsageError, did_you_mean
 from cptlaw.laws.base import Context, Option, Role, Shape
-from cptlaw.laws.calculus import Array, maximum
+from cptlaw.laws.calculus import Array, Positive, maximum
 from cptlaw.laws.dcpt import DCPT3
 from cptlaw.laws.learnability import (
     COEFFICIENTS,
@@ -64,7 +64,7 @@ def _tokens(default: float, description: str) -> Option:
     return Option(default, "a positive number of raw tokens, such as 0.655B", description, positive)
 
 
-class _Cross(DCPT3):
+class AcrossDomains(DCPT3):
     """What the four forms of K share.
 
     K is only known up to a factor: (w1, w2, w3, F) and (s w1, s w2, s w3, s^mu F) give the same losses. The first
@@ -88,6 +88,7 @@ class _Cross(DCPT3):
     probe_n_params: float | None
     probe_replay: float | None
 
+    corpus: Mapping[str, float] = {}  # the coefficients of the one corpus that is asked about: see `of_corpus`
     bend = 1
     choices = {name: option for name, option in DCPT3.choices.items() if name != "bend"} | {
         "k1": Option(
@@ -129,6 +130,20 @@ class _Cross(DCPT3):
             n_params=self.probe_n_params,
             replay=self.probe_replay,
         )
+
+    def of_table(self, frame: pd.DataFrame) -> Self:
+        """Return the law that reads its coefficients where all domains have losses: at the table's shortest probe."""
+        if {"k1_tokens", "k2_tokens", "k3_tokens"} & self.options().keys() or {*self.coefficients} <= {*frame.columns}:
+            return self
+        return self.with_options(**self.probe.within(frame))
+
+    def of_corpus(self, domain: str, fitted: pd.DataFrame) -> Self:
+        """Return the law of one corpus of the fitted rows, which reads no coefficients: it has them."""
+        known = self.attach(pd.DataFrame({"domain": [domain]}), fitted).iloc[0]
+        chosen = self.with_options()
+        chosen.corpus = {name: float(known[name]) for name in self.coefficients}
+        chosen.inputs = tuple(name for name in self.inputs if name not in self.coefficients)
+        return chosen
 
     def learnability_index(self, x: Any, p: Any) -> Any:
         """Return K, positive, of shape (n,) or (s, n)."""
@@ -244,8 +259,11 @@ class _Cross(DCPT3):
     def bind(self, frame: pd.DataFrame, role: Role | None = None) -> SimpleNamespace:
         """Turn rows into the law's inputs; k3, which may be negative, becomes a magnitude and a sign."""
         x = super().bind(frame, role)
+        for name, value in self.corpus.items():  # fitted rows keep those of their own corpora
+            known = self._column(frame, name, role) if name in frame.columns else np.full(len(frame), abs(value))
+            setattr(x, name, Positive(known))
         if "k3" in self.coefficients:
-            x.k3_sign = np.sign(frame["k3"].to_numpy(dtype=float))
+            x.k3_sign = np.sign(frame["k3"].to_numpy(dtype=float) if "k3" in frame.columns else self.corpus["k3"])
         return x
 
     def usual_of(self, role: Role, frame: pd.DataFrame | None = None) -> dict[str, tuple[Any, ...]]:
@@ -283,7 +301,7 @@ class _Cross(DCPT3):
         return np.asarray(np.abs(values), dtype=float)
 
 
-class CrossK1(_Cross):
+class CrossK1(AcrossDomains):
     """K = 1/k1: a domain whose loss is low early on is learnable. The weight w1 is 1, as F takes any factor of K."""
 
     name = "dcpt-cross-k1"
@@ -297,7 +315,7 @@ class CrossK1(_Cross):
         return 1.0 / x.k1
 
 
-class CrossK2(_Cross):
+class CrossK2(AcrossDomains):
     """K = k2: a domain whose loss falls far at first is learnable. The weight w2 is 1, as F takes any factor of K."""
 
     name = "dcpt-cross-k2"
@@ -312,7 +330,7 @@ class CrossK2(_Cross):
         return 1.0 * x.k2
 
 
-class CrossK3(_Cross):
+class CrossK3(AcrossDomains):
     """K = 1/k1 + w2 k2, the paper's choice. The weight w1 is 1, as F takes any factor of K."""
 
     name = "dcpt-cross-k3"
@@ -327,7 +345,7 @@ class CrossK3(_Cross):
         return 1.0 / x.k1 + p.w2 * x.k2
 
 
-class CrossK4(_Cross):
+class CrossK4(AcrossDomains):
     """K = 1/k1 + w2 k2 + w3/k3. The weight w1 is 1, as F takes any factor of K.
 
     Where k3 < 0 (the loss falls faster and faster) the last part is negative, and the published K can reach zero, where

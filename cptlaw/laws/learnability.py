@@ -44,6 +44,20 @@ class Probe:
             "k3": (0.0, self.first_tokens, self.second_tokens),
         }[name]
 
+    def within(self, frame: pd.DataFrame) -> dict[str, float]:
+        """Return the tokens of the coefficients as options, scaled down to what every domain has, the shortest probe.
+
+        Nothing where all domains reach the tokens that stand here.
+        """
+        ends = _common_rows(frame, self)
+        if ends is None or ends[1] * (1 + NEAR_ENOUGH) >= self.second_tokens:
+            return {}
+        first, last = ends
+        scale = last / self.second_tokens
+        # No loss is known before the first common measurement; between two, losses are interpolated.
+        early, middle = (max(first, scale * point) for point in (self.early_tokens, self.first_tokens))
+        return {"k1_tokens": early, "k2_tokens": middle, "k3_tokens": last if last > middle else 2.0 * middle}
+
     def covers(self, n_params: float, replay: float) -> bool:
         """Say whether a run is of the set-up."""
         wanted = ((self.n_params, n_params), (self.replay, replay))
@@ -110,6 +124,23 @@ def _measure_runs(frame: pd.DataFrame, probe: Probe, names: Sequence[str], law_n
             f"k1_tokens, k2_tokens and k3_tokens (published: 131M, 655M and 1.31B)."
         )
     return result
+
+
+def _common_rows(frame: pd.DataFrame, probe: Probe) -> tuple[float, float] | None:
+    """Return from which to which tokens runs of all domains have losses, at the sizes and mixes that all share."""
+    cell = [name for name in ("n_params", "replay", "ptpp") if name in frame.columns]
+    if not {"run", "domain", "tokens", "n_params", "replay"} <= set(frame.columns):
+        return None
+    adapted = frame[(frame["tokens"] > 0) & frame["domain"].notna()]
+    near = [probe.covers(size, replay) for size, replay in zip(adapted["n_params"], adapted["replay"], strict=True)]
+    by_run = adapted[near].groupby(["domain", *cell, "run"], observed=True, dropna=False)["tokens"].agg(["min", "max"])
+    if by_run.empty:
+        return None
+    # Of equal runs of one domain the longest counts.
+    of_cell = by_run.groupby(["domain", *cell], observed=True, dropna=False).max()
+    shared = of_cell.groupby(cell, dropna=False).agg({"min": "max", "max": ["min", "size"]})
+    shared = shared[shared["max", "size"] == adapted["domain"].nunique()]
+    return None if shared.empty else (float(shared["min", "max"].max()), float(shared["max", "min"].min()))
 
 
 def _domain_of(rows: pd.DataFrame, run: Any, law_name: str) -> str:

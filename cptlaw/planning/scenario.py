@@ -90,7 +90,13 @@ class ReferenceChoice(BaseLoss, total=False):
     base_law: Annotated[Any, Entry(as_given, "Fit of ptpp-base, for --reference base-law.", "B.json")]
 
 
-class Mix(KnownModel, Intervals, ReferenceChoice, total=False):
+class OneCorpus(TypedDict, total=False):
+    """The corpus that is asked about, where the fitted runs were on several."""
+
+    domain: Annotated[str | None, Entry(as_given, "The corpus that is asked about, of those in column domain.", "NAME")]
+
+
+class Mix(KnownModel, Intervals, ReferenceChoice, OneCorpus, total=False):
     """What every plan of one replay is given. An option that is added here reaches all of them, and the report."""
 
 
@@ -248,7 +254,7 @@ class MixOfCorpora(KnownModel, Intervals, ScoreLimits, Risk, total=False):
     max_share: Annotated[Any, _named(share, "Largest share of a corpus. [default: the fitted one]", "R", "max-share")]
 
 
-class Allocate(KnownModel, Intervals, ScoreLimits, Risk, total=False):
+class Allocate(KnownModel, Intervals, ScoreLimits, Risk, OneCorpus, total=False):
     """The question of `allocate`."""
 
     budget: Required[Annotated[Quantity, amount("5e19", "Compute, 6 x parameters x tokens, as in 5e19.", "FLOPS")]]

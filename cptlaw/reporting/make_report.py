@@ -12,6 +12,7 @@ import pandas as pd
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.fit import Fit
+from cptlaw.fitting.one_corpus import fit_of_corpus
 from cptlaw.fitting.uncertainty.chances import likelihood
 from cptlaw.forecasting.verbs import load_fit
 from cptlaw.laws import Context
@@ -84,11 +85,14 @@ def report(
     """
     tell = progress or (lambda part: None)
     given = {name: value for name, value in asked.items() if value is not None}
+    domain: Any = given.pop("domain", None)
     page = read_scenario(ReportOfRuns, given, "report")
     devices = hardware(page.gpus, page.mfu, page.gpu_hour)  # a wrong one is said before minutes of work
     table = runs if isinstance(runs, Runs) else read_runs(runs)
     fits: tuple[Any, ...] = tuple(
-        load_fit(fit) if isinstance(fit, str | Path) else fit for fit in (target, source) if fit is not None
+        fit_of_corpus(load_fit(fit) if isinstance(fit, str | Path) else fit, domain)
+        for fit in (target, source)
+        if fit is not None
     )
     tell("scores")
     scores, unfitted = fits_of_scores(table, limits_of(given), fits[0].provenance.get("where"))
@@ -109,7 +113,7 @@ def report(
         tell("suggested cells")
         suggestion = _suggestion(subject, page.suggest_budget)
         drawn.append(suggested_cells(suggestion, fits[0].data))
-    again = {**subject.model, **subject.limits, "scores": scores}
+    again = {**subject.model, **subject.limits, "domain": domain, "scores": scores}
     again |= {name: getattr(page, name) for name in ("test_where", "suggest_budget")}
     kind = "a forecast" if subject.plan is None else "a plan"
     return Report(

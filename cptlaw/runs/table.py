@@ -91,6 +91,14 @@ class Runs:
         """The corpora of the mix, in the order of the columns ``mix_NAME``; empty where there are none."""
         return tuple(str(corpus_of(name)) for name in mix_columns(self.frame.columns))
 
+    @property
+    def domains(self) -> list[str]:
+        """The corpora that the runs were adapted to, as column ``domain`` names them, sorted; empty without it."""
+        if "domain" not in self.frame.columns:
+            return []
+        adapted = self.frame["tokens"] != 0 if "tokens" in self.frame.columns else self.frame["domain"].notna()
+        return sorted(self.frame.loc[adapted, "domain"].dropna().astype(str).unique())
+
     def role(self, eval: str) -> Role:
         """Return the role of an eval: its name where that is a role, else as given on reading, else ``"other"``."""
         named: dict[str, Role] = {"source": "source", "target": "target"}

@@ -16,27 +16,24 @@ def small():
 
 def test_the_rows_of_a_corpus_are_its_runs_and_its_base_models():
     runs = cl.examples.load("domains")
-    where, notes = rows_of_corpus(runs, "french", "n_params < 50000")
+    where = rows_of_corpus(runs, "french", "n_params < 50000")
     rows = runs.where(where).frame
     assert set(rows["domain"].dropna()) == {"french"}
-    assert notes == ()
     bases = rows[rows["tokens"] == 0]
     assert {"source", "target"} == set(bases["eval"])
     assert len(bases[bases["eval"] == "target"]) == bases["n_params"].nunique()
 
 
-def test_corpora_are_never_pooled_in_silence(small):
-    _, (finding,) = rows_of_corpus(small, None, None)
-    assert (finding.severity, finding.code) == ("warning", "corpora-pooled")
-    assert finding.data["corpora"] == ["french", "python"]
-    assert rows_of_corpus(small, None, 'not domain in ("python")')[1] == ()
-    assert rows_of_corpus(cl.examples.load("en-fr-pilot"), None, None) == (None, ())
+def test_corpora_are_never_pooled(small):
+    with pytest.raises(cl.UsageError, match=r"--domain\), one of french, python"):
+        cl.answer(small, **ASKED)
+    one = 'not domain in ("python")'
+    assert rows_of_corpus(small, None, one) == one
+    assert rows_of_corpus(cl.examples.load("en-fr-pilot"), None, None) is None
 
 
 def test_an_answer_for_a_corpus_is_that_of_its_rows(small):
     answer = cl.answer(small, domain="french", **ASKED)
-    assert "corpora-pooled" not in {one.code for one in answer.findings}
-    assert "corpora-pooled" in {one.code for one in cl.answer(small, **ASKED).findings}
     assert answer.replay != pytest.approx(cl.answer(small, domain="python", **ASKED).replay, abs=0.01)
 
 

@@ -27,14 +27,17 @@ def origin(fit: Saved) -> dict[str, Any]:
 
 
 def provenance_of(table: Runs, on: str, where: str | None) -> dict[str, Any]:
-    """Return where the data of a fit of one eval came from, and the unit of its losses where the table says one."""
+    """Return where the data of a fit of one eval came from; its unit and its corpora where the table says them."""
     unit = loss_unit(table.on(on).frame)
+    domains = (table if where is None else table.where(where)).domains
     return {
         "source": str(table.path) if table.path else None,
         "fingerprint": table.fingerprint,
         "where": where,
         "n_params_kind": table.n_params_kind,
-    } | ({} if unit == USUAL_UNIT else {"loss_unit": unit})
+        **({} if unit == USUAL_UNIT else {"loss_unit": unit}),
+        **({"domains": domains} if domains else {}),
+    }
 
 
 def digest(name: str) -> str:

@@ -78,6 +78,7 @@ def training_rows(
         return TrainingRows(chosen.reading(frame), in_order(frame, _ALONG), table.role(name), name, notes, known)
     if schedules is not None:
         raise UsageError(f"law {chosen.name} reads no schedules; --schedules goes with laws of loss curves.")
+    chosen = chosen.of_table(rows.frame)
     rows = replace(rows, frame=chosen.inputs_of(rows.frame, Context(rows=rows.frame)))
     if where is not None:
         rows = rows.where(where)

@@ -14,6 +14,7 @@ from cptlaw.findings import Finding, Remedy
 from cptlaw.fitting.base_models import LOSS
 from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.law_fit import LawFit
+from cptlaw.fitting.one_corpus import fit_of_corpus
 from cptlaw.fitting.solving.open_rates import with_rates
 from cptlaw.fitting.uncertainty.answers import ForecastFrame
 from cptlaw.forecasting.verbs.load_file import load_fit
@@ -30,6 +31,7 @@ def forecast(
     schedules: Mapping[str, Schedule] | str | Path | None = None,
     *,
     every: int | None = None,
+    domain: str | None = None,
 ) -> ForecastFrame:
     """Forecast points with one or several fits.
 
@@ -47,6 +49,8 @@ def forecast(
     every
         For laws of loss curves: each point names a run and no step, and stands for the curve of that run, a row at
         each multiple of so many steps up to the end of its schedule.
+    domain
+        The corpus that is asked about, where the fitted runs were on several (column ``domain``).
 
     Returns
     -------
@@ -76,6 +80,10 @@ def forecast(
     if interval is not None:
         interval = parse_probability(interval, "interval (--interval)")
     frame = as_points(at)
+    if domain is not None:
+        if "domain" in frame.columns:
+            raise UsageError("domain (--domain): the points name their corpora already. Give one of the two.")
+        read = [fit_of_corpus(fit, domain) for fit in read]
     frame = frame if every is None else _along_schedules(frame, read, every)
     for fit in read:
         frame = in_tokens(frame, fit.data)

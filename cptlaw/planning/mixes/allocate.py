@@ -11,6 +11,7 @@ import numpy as np
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
+from cptlaw.fitting.one_corpus import fit_of_corpus
 from cptlaw.planning.limits import check_risk
 from cptlaw.planning.loss import Loss, as_fit
 from cptlaw.planning.options import positive
@@ -215,7 +216,7 @@ def allocate(target: Any, **scenario: Unpack[Allocate]) -> AllocatePlan:
     """
     given = read_scenario(Allocate, scenario, "allocate")
     known = given.law_inputs
-    loss = _loss_of(as_fit(target, "target"), known | {"n_params": 1e9}, given.replay)
+    loss = _loss_of(fit_of_corpus(as_fit(target, "target"), given.domain), known | {"n_params": 1e9}, given.replay)
     share, flops = given.replay or 0.0, given.budget
     n_params = _search(loss, share, flops)
     known["n_params"] = n_params

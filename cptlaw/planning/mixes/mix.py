@@ -11,6 +11,7 @@ import numpy as np
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.fitting.base_models import LOSS
+from cptlaw.fitting.one_corpus import fit_of_corpus
 from cptlaw.fitting.solving.open_rates import at_size
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.limits import AboveBase, build_limits, limit_on
@@ -126,9 +127,9 @@ def build_mixes(given: Any, target: Any, source: Any, known: Mapping[str, float]
     UsageError, DataError
         If fits cannot serve together, or the reference that a limit needs cannot be had.
     """
-    fits = {"target": as_fit(target, "target")}
+    fits = {"target": fit_of_corpus(as_fit(target, "target"), given.domain)}
     if source is not None:
-        fits["source"] = as_fit(source, "source")
+        fits["source"] = fit_of_corpus(as_fit(source, "source"), given.domain)
     known = {name: _measured(value, name, fits.values()) for name, value in given.law_inputs.items()} | dict(
         known or {}
     )

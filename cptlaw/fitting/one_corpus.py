@@ -1,0 +1,61 @@
+"""The corpus that a fit is asked about, where its runs were on several (column ``domain``)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from cptlaw.errors import UsageError, did_you_mean, listed
+from cptlaw.fitting.law_fit import LawFit
+from cptlaw.laws.dcpt_cross import AcrossDomains
+
+
+def fit_of_corpus(fit: Any, domain: str | None) -> Any:
+    """Return a fit as it forecasts one corpus of its runs.
+
+    A law that tells corpora apart then reads none of its coefficients: they are those that the fit measured on the
+    corpus's own runs, of which a short one is enough.
+
+    Parameters
+    ----------
+    fit
+        A fit of any kind.
+    domain
+        The corpus; ``None`` where none was named.
+
+    Raises
+    ------
+    UsageError
+        If the fit has no runs on that corpus, or took several for one; or if its law needs one and none was named.
+    """
+    apart = isinstance(fit, LawFit) and isinstance(fit.law, AcrossDomains)
+    corpora = corpora_of(fit)
+    if domain is None:
+        if apart and not fit.law.corpus and corpora:
+            raise UsageError(
+                f"law {fit.law.name} tells corpora apart, and none is named. Give domain= (--domain), one of "
+                f"{listed(corpora, 8)}."
+            )
+        return fit
+    if domain not in corpora:
+        raise UsageError(
+            f"domain (--domain): the fit of {fit.on} has no runs on {domain!r}.{did_you_mean(domain, corpora)} Its "
+            f"corpora (column domain) are {listed(corpora, 8) or 'not named'}. For a new one add a short run on it to "
+            f"the table, a probe of 1 % of the tokens, and fit again."
+        )
+    if apart:
+        return replace(fit, law=fit.law.of_corpus(domain, fit.data), _cache={})
+    if len(corpora) > 1:
+        raise UsageError(
+            f"domain (--domain): law {fit.law.spec} took the runs on {listed(corpora, 8)} for runs on one corpus. Fit "
+            f"those on one, --where \"domain == '{domain}'\", or a law that tells corpora apart: dcpt-cross-k1, "
+            f"dcpt-cross-k3."
+        )
+    return fit
+
+
+def corpora_of(fit: Any) -> list[str]:
+    """Return the corpora of the fitted runs; nothing where their table did not name them."""
+    if "domain" in fit.data.columns:
+        return sorted(fit.data["domain"].dropna().astype(str).unique())
+    return list(fit.provenance.get("domains") or ())
