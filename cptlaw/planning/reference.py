@@ -135,11 +135,14 @@ def _nearest_to_measured(source: Loss) -> Reference:
     try:
         return Reference("measured", measured_base_loss(source))
     except UsageError:
-        base = measured_bases(source.fit.base)
         budget = budget_of(source)
+        told = source.fit.base.get("ptpp", pd.Series(dtype=float)).notna().any()
+        if not told:  # base models of one budget differ in size alone
+            budget = budget if np.isfinite(budget) else 1.0
+        base = measured_bases(source.fit.base if told else source.fit.base.assign(ptpp=budget))
         # Base models of other budgets come nearer than the source law without tokens: that law is fitted at the rate of
         # CPT, and an annealed base model lies below it.
-        if len(base) >= LEAST_BASE_MODELS and np.isfinite(budget):
+        if told and len(base) >= LEAST_BASE_MODELS and np.isfinite(budget):
             result, values = _by_base_law(source, None), fit_base_law(source.fit).predict(base)
         elif own_base_loss(source) is not None:
             result, values = _by_own_law(source, "law"), _own_losses(source, base)
@@ -210,18 +213,19 @@ def _by_own_law(source: Loss, kind: ReferenceKind) -> Reference:
             f"{example}; {source.spec} is not. {INSTEAD}"
         )
     text = (
-        f"forgetting counts from {source.spec} {where}: {loss:.4f} {unit_of(source.fit)}, not a "
-        f"measurement.{more}{_measured_too(source)}"
+        f"the base model's source loss was not measured: {loss:.4f} {unit_of(source.fit)} is an estimate, by "
+        f"{source.spec} {where}.{more}{_measured_too(source)}"
     )
-    doubt = None
+    doubt, advice = None, BETTER
     if kind == "law":
         spread = GUESSED if source.fit.base.empty else GUESSED_BESIDE
         if isinstance(source.fit, Average):  # what other studies say narrows a guess too
             spread *= float(source.fit.doubt_left(source.frame(0.5, 0.0))[0])
         doubt = partial(_normal_half_width, spread)
         text += f" Forgetting is uncertain by {100 * spread:.2g} points because of it."
+        advice = f"One evaluation of the base model takes these {100 * spread:.2g} points away."
         severity = "warning"
-    note = Finding(severity, f"reference-{kind}", text, BETTER, remedy=Remedy("base_source_loss"))
+    note = Finding(severity, f"reference-{kind}", text, advice, remedy=Remedy("base_source_loss"))
     return Reference(kind, loss, (note,), doubt)
 
 
@@ -245,9 +249,10 @@ def measured_base_loss(source: Loss) -> float:
     """
     base = source.fit.base
     sizes, budgets, losses = fact(base, "base columns", lambda: _base_models(source.fit).to_numpy().T.copy())
-    mask = np.isclose(sizes, source.n_params, rtol=SAME, atol=0)
+    # A table that does not tell sizes or budgets is of one: what it measured before training is that base model.
+    mask = np.isclose(sizes, source.n_params, rtol=SAME, atol=0) | np.isnan(sizes)
     if np.isfinite(budget_of(source)):
-        mask &= np.isclose(budgets, budget_of(source), rtol=SAME, atol=0)
+        mask &= np.isclose(budgets, budget_of(source), rtol=SAME, atol=0) | np.isnan(budgets)
     else:
         # A law that does not read the budget is fitted at one: the base models of the others are none of its.
         known = source.fit.data.get("ptpp", pd.Series(dtype=float))

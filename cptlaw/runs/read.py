@@ -10,6 +10,7 @@ from typing import Any
 
 from cptlaw.errors import CptlawError, DataError, UsageError, did_you_mean
 from cptlaw.reading import STDIN, existing_file
+from cptlaw.runs.base_rows import base_columns, base_rows
 from cptlaw.runs.convert import hashable, to_numbers
 from cptlaw.runs.csv_file import read_csv
 from cptlaw.runs.dataframe import from_dataframe
@@ -178,6 +179,7 @@ def shaped(source: Any, **how: Any) -> Shaped:
         raw = _with_expressions(_with_constants(raw, constants), named or {})
         if losses is None and not {"loss", "eval"} & set(raw.taken):
             losses, raw = _wide_losses(raw, scores is not None)
+        raw = base_rows(raw, losses)
         raw = evals_in_domain(raw) if losses is None and scores is None else stacked(raw, losses, scores)
         for shape in (loss_in_other_units, joined_shares, runs_of_steps, values_beside_losses, peak_of_rates):
             raw = shape(raw)
@@ -266,6 +268,8 @@ def _columns_there(raw: RawTable, names: list[str]) -> set[str]:
 def _wide_losses(raw: RawTable, scored: bool) -> tuple[dict[str, str] | None, RawTable]:
     """Return the losses of a table that plainly has one column of them per eval, and the table with what is said."""
     result = loss_columns(map(str, raw.frame.columns))
+    bases = base_columns(list(result.values()), list(result.values()))
+    result = {name: place for name, place in result.items() if place not in bases}
     if len(result) < LEAST_WIDE:
         return None, raw
     text = f"one column of losses per eval: read as evals {', '.join(result)} (--losses NAME=COLUMN,.. chooses)"

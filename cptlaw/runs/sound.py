@@ -246,7 +246,7 @@ def _still(role: str, name: str, rows: pd.DataFrame, several: bool) -> Finding |
             "Look which column holds the losses, and how they were joined; if runs were stopped at this loss, forecast "
             "the other eval alone.",
         )
-    base = rows["loss"].to_numpy(dtype=float)[~rows.index.isin(adapted.index)]
+    base = rows["loss"].to_numpy(dtype=float)[(rows["tokens"] == 0).to_numpy()] if "tokens" in rows else np.zeros(0)
     at_base = float(np.mean(np.isin(loss, base)))
     by_model = [one for one in ("n_params", "ptpp", "domain", "base", "seed", "lr_pretrain") if one in adapted.columns]
     groups = adapted.groupby(by_model, observed=True, dropna=False)["loss"] if by_model else None

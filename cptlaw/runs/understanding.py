@@ -11,6 +11,7 @@ import numpy as np
 
 from cptlaw.findings import Finding
 from cptlaw.result import Line, Result, Table
+from cptlaw.runs.base_rows import base_columns
 from cptlaw.runs.convert import to_numbers
 from cptlaw.runs.corpora import MAPPING
 from cptlaw.runs.derive import BATCH_SIZES, LENGTHS
@@ -23,6 +24,7 @@ from cptlaw.runs.table import Runs
 from cptlaw.units import format_quantity
 
 UNUSED = "not used"
+OF_BASE = ", base model"
 UNITS = {
     "n_params": "parameters",
     "n_params_non_embedding": "parameters",
@@ -188,6 +190,9 @@ def _meanings(table: Shaped) -> dict[str, str]:
         result[place] = canonical
     for kind, evals in (("loss", table.losses), ("score", table.scores)):
         result |= {place: f"{kind} of {name}" for name, place in (evals or {}).items()}
+    losses = [place for place, meaning in result.items() if meaning.partition(" ")[0] == "loss"]
+    gone = [str(name) for name in table.found.frame.columns if name not in raw.frame.columns and name not in result]
+    result |= {base: result[loss] + OF_BASE for base, loss in base_columns(gone, losses).items()}
     names = [str(name) for name in table.found.frame.columns]
     for key, text in table.columns.items():
         if key == IGNORE:
@@ -222,7 +227,8 @@ def _column(name: str, meaning: str, cells: Any, runs: Runs | None, found: Any) 
     present = list(found[found.notna()].head(1))
     unit = UNITS.get(canonical, "fraction" if corpus_of(canonical) else "")
     if canonical == "loss" and runs is not None:
-        unit = loss_unit(runs.on(meaning[8:]).frame) if meaning.startswith("loss of ") else loss_unit(runs.frame)
+        of_eval = meaning.removesuffix(OF_BASE)[8:]
+        unit = loss_unit(runs.on(of_eval).frame if of_eval in runs.evals else runs.frame)
     low, high = (None, None) if is_text else (float(known.min()), float(known.max()))
     return ReadColumn(name, meaning, unit, low, high, str(present[0])[:40] if present else "")
 

@@ -79,8 +79,10 @@ def stacked(raw: RawTable, losses: Mapping[str, str] | None, scores: Mapping[str
         of_eval = rest.assign(eval=name, loss=raw.frame[place].to_numpy(dtype=object), metric=score_of(place))
         parts.append(of_eval[measured])
     problems.raise_if_any()
-    # A stable sort keeps the evals of a row together, in the order in which they were named.
-    frame = pd.concat(parts).sort_index(kind="stable")
+    # The evals of a row stay together, in the order in which they were named.
+    place = pd.Series(range(len(raw.frame)), index=raw.frame.index)
+    frame = pd.concat(parts)
+    frame = frame.iloc[np.argsort(place[frame.index].to_numpy(), kind="stable")]
     if not scores and (frame["metric"] == LOSS).all():
         frame = frame.drop(columns="metric")
     if frame.empty:

@@ -1,0 +1,84 @@
+"""Base models that stand beside their runs, as in a column ``base_source_loss``: made into rows at tokens 0."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.runs.convert import hashable, to_numbers
+from cptlaw.runs.raw_table import ROW, RawTable
+
+# Words that make a name that of a loss before training, where the rest of it is the name of another column of losses.
+BASE_WORDS = frozenset("base before initial init start pretrained pt zero".split())
+# What tells base models apart, and what else a row may keep where all runs of a base model have it alike.
+OF_BASE = ("n_params", "n_params_non_embedding", "ptpp", "pt_tokens", "lr_pretrain", "vocab_added", "eval")
+BESIDE = ("method", "tokenizer", "metric", "n_params_kind")
+
+
+def base_columns(names: list[str], losses: list[str]) -> dict[str, str]:
+    """Return the columns that hold base models' losses: column -> the column with those of their runs.
+
+    Examples
+    --------
+    >>> base_columns(["source_loss", "base_source_loss", "fr_loss", "base"], ["source_loss", "fr_loss"])
+    {'base_source_loss': 'source_loss'}
+    """
+    words = {name: set(re.findall(r"[^\W_]+", name.lower())) for name in [*names, *losses]}
+    return {
+        name: loss
+        for loss in losses
+        for name in names
+        if name != loss and words[loss] < words[name] and words[name] - words[loss] <= BASE_WORDS
+    }
+
+
+def base_rows(raw: RawTable, losses: Mapping[str, str] | None) -> RawTable:
+    """Return a table with a row at tokens 0 for each base model, of one that has their losses beside those of runs."""
+    taken = raw.taken
+    counted = [name for name in ("tokens", "samples") if name in taken]
+    places = list(losses.values()) if losses else [taken["loss"]] if "loss" in taken else []
+    known = {*taken.values(), *places}
+    pairs = base_columns([name for name in map(str, raw.frame.columns) if name not in known], places)
+    if not pairs or not counted or (to_numbers(raw.frame[taken[counted[0]]])[0] == 0).any():
+        return raw
+    rest = raw.frame.drop(columns=[*pairs])
+    parts = [rest, *(_of_base_models(raw, rest, base, loss, places) for base, loss in pairs.items())]
+    models = sum(len(part) for part in parts[1:])
+    said = ", ".join(f"{base!r} beside {loss!r}" for base, loss in pairs.items())
+    frame = pd.concat([part.astype(object) for part in parts]) if models else rest
+    return raw.reshaped(frame, f"losses of base models, read as {models} rows at tokens 0: {said}")
+
+
+def _of_base_models(raw: RawTable, rest: pd.DataFrame, base: str, loss: str, places: list[str]) -> pd.DataFrame:
+    taken, stated = raw.taken, raw.frame[raw.frame[base].notna()]
+    keys = [taken[name] for name in OF_BASE if name in taken]
+    if "domain" in taken and stated[taken["domain"]].nunique() > 1:
+        # A loss of its own on each corpus is one of that corpus; the old text's is the same, whichever was learned.
+        keys += [taken["domain"]] if _levels(stated, keys, base) == _levels(stated, keys, taken["domain"], base) else []
+    model = _codes(stated, keys, base)
+    first = ~pd.Series(model).duplicated().to_numpy()
+    free = [name for name in raw.free if name in rest.columns and name not in places]
+    beside = [name for name in (*free, *(taken[one] for one in BESIDE if one in taken)) if name not in keys]
+    rows = stated.loc[first, keys].copy()
+    for name in beside:
+        alike = hashable(stated[name]).groupby(model).nunique(dropna=False).to_numpy() == 1
+        rows[name] = stated.loc[first, name].where(alike[model[first]])
+    # What measures progress is 0 before any; which run, rate or mix comes later is not told.
+    rows = rows.assign(**{taken[name]: 0 for name in ("tokens", "samples", "step") if name in taken})
+    rows[loss] = stated.loc[first, base]
+    if "run" in taken:
+        rows[taken["run"]] = [f"base of {run}" for run in stated.loc[first, taken["run"]]]
+    # Rows are told apart by their labels.
+    rows.index = pd.Index([f"{row}, column {base}" for row in stated.index[first]], name=ROW)
+    return rows.reindex(columns=rest.columns)
+
+
+def _codes(frame: pd.DataFrame, keys: list[str], *others: str) -> np.ndarray:
+    return pd.factorize(pd.MultiIndex.from_frame(frame[[*keys, *others]].apply(hashable)))[0]
+
+
+def _levels(frame: pd.DataFrame, keys: list[str], *others: str) -> int:
+    return len(np.unique(_codes(frame, keys, *others)))
