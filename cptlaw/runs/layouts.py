@@ -19,12 +19,15 @@ from cptlaw.units import NUMBER, parse_quantity
 LAST = 10  # rows at the end of a table, among which lines of means may be
 SUMMARIES = frozenset("mean means average avg median std sd stdev total sum min max".split())
 # What stands in the place of a loss that was not measured because the run did not come so far.
-FAILED = frozenset("oom failed crash crashed diverged killed timeout preempted running pending skipped".split())
+FAILED = frozenset(
+    "oom failed crash crashed diverged killed timeout preempted running pending skipped error cancelled aborted".split()
+)
 _OTHER_UNITS = frozenset(
     "nat nats token tokens tok toks param params parameters step steps frac fraction share bits - id name text".split()
 )
 _ERROR = re.compile(rf"\s*({NUMBER})\s*(?:±|\+/-|\+-|\\pm)\s*{NUMBER}\s*|\s*({NUMBER})\s*\([0-9.]+\)\s*")
 _PARTS = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%?\s*[:/]\s*(\d+(?:\.\d+)?)\s*%?\s*")
+FEW = 10  # one row in so many may lack its loss, before the table is taken to be damaged
 _PARTED = 0.5  # percent by which two parts of a whole may miss a hundred
 
 
@@ -110,24 +113,45 @@ def _mapped(
 
 
 def without_failed(raw: RawTable) -> RawTable:
-    """Return a table without the losses of runs that did not come so far, where a word such as OOM stands for one."""
+    """Return a table without runs that did not come so far: by their state, or by what stands in place of a loss.
+
+    A word such as OOM stands there, or nothing in a few rows of many; a slip in a small table is complained of.
+    """
+    raw = _without_unfinished(raw)
     long = raw.taken.get("loss")
     places = [long] if long is not None else list(loss_columns(map(str, raw.frame.columns)).values())
-    columns, words, left = {}, dict[str, None](), raw.frame
+    columns, words, left, count = {}, dict[str, None](), np.ones(len(raw.frame), dtype=bool), 0
     for name in places:
         cells = raw.frame[name]
-        if pd.api.types.is_numeric_dtype(cells):
-            continue
-        failed = cells.map(lambda cell: isinstance(cell, str) and cell.strip().strip(".").lower() in FAILED)
-        if failed.any() and not failed.all():
+        failed = np.zeros(len(cells), dtype=bool)
+        if not pd.api.types.is_numeric_dtype(cells):
+            failed = np.array([isinstance(cell, str) and cell.strip().strip(".").lower() in FAILED for cell in cells])
             words |= dict.fromkeys(cells[failed].str.strip())
-            columns[name] = cells.where(~failed, None)
-            left = left[~failed.reindex(left.index)] if long is not None else left
+        if long is not None:
+            empty = cells.map(_is_missing).to_numpy(dtype=bool) & ~failed
+            if 0 < empty.sum() <= len(cells) // FEW:
+                failed |= empty
+                words["nothing"] = None
+        if failed.any() and not failed.all():
+            columns[name] = cells.mask(failed, None)
+            left, count = left & ~failed, count + int(failed.sum())
     if not columns:
         return raw
-    count = sum(int((raw.frame[name].notna() & values.isna()).sum()) for name, values in columns.items())
-    frame = left if long is not None else raw.frame.assign(**columns)
+    frame = raw.frame[left] if long is not None else raw.frame.assign(**columns)
     return raw.reshaped(frame, f"left out: {count} losses that say {listed(map(repr, words))}")
+
+
+def _without_unfinished(raw: RawTable) -> RawTable:
+    """Return a table without the runs whose column of states says that they did not finish."""
+    for name in raw.free:
+        if name.strip().lower().rpartition(".")[2] not in ("state", "status"):
+            continue
+        states = raw.frame[name].map(lambda cell: str(cell).strip().lower())
+        failed = states.isin(FAILED).to_numpy()
+        if failed.any() and not failed.all():
+            said = listed(map(repr, sorted(states[failed].unique())))
+            return raw.reshaped(raw.frame[~failed], f"left out: {failed.sum()} rows of runs whose {name!r} is {said}")
+    return raw
 
 
 def _is_missing(cell: Any) -> bool:

@@ -33,7 +33,7 @@ NO_SETTING = frozenset(
     "loss ppl perplexity nll ce bpb acc accuracy score em f1 err error std sd se stderr sem ci lo hi lower upper grad "
     "norm time seconds secs sec minutes hours runtime duration timestamp date created updated started ended elapsed "
     "speed throughput mfu tflops memory mem gb host node user commit sha url path note notes comment index idx id "
-    "unnamed row rank rows kl bleu rouge reward entropy train valid validation eval test epoch".split()
+    "unnamed row rank rows kl bleu rouge reward entropy train valid validation val eval test epoch last logged".split()
 )
 SCHEDULES = re.compile(r"cosine|linear|constant|wsd|decay|anneal", re.IGNORECASE)
 OLD = re.compile(
@@ -43,7 +43,11 @@ OLD = re.compile(
 )
 RATE = frozenset(("lr", "learningrate", "rate"))
 SMALL, LARGE = 1e5, 1e15  # counts of parameters and tokens lie between; beyond are FLOPs
+FEWEST_PER_PARAM = 1e-3  # tokens per parameter at the end of the longest run; fewer teach nothing
+UNLIKELY = 0.45  # how well a choice fits, below which a setting that no law reads is likelier
 MOST_CHOICES = 6
+MOST_SHARES = 15  # levels of a share that was set; more are of something that grows
+MOST_ALONE = 12  # levels of a number, of which one may be kept alone
 
 
 @dataclass(frozen=True)
@@ -167,7 +171,8 @@ def _question(runs: Runs, name: str, effects: Sequence[Effect], explains: bool) 
     values, unreadable = to_numbers(column)
     is_text = bool(unreadable.any())
     choices = _of_text(runs, name) if is_text else _of_numbers(runs, name, values, effects)
-    choices = [*list(dict.fromkeys(choices))[: MOST_CHOICES - 1], f"{IGNORE}={name}"]
+    ignored = f"{IGNORE}={name}"
+    choices = list(dict.fromkeys([*choices[: MOST_CHOICES - 1], ignored]))
     known = values[np.isfinite(values)]
     levels = list(dict.fromkeys(str(value) for value in column.dropna()))
     sounds = None if is_text or not _may_be_missing(runs, name) else looks_like(name)
@@ -176,8 +181,9 @@ def _question(runs: Runs, name: str, effects: Sequence[Effect], explains: bool) 
         varies = f"varies ({known.min():g} to {known.max():g})"
     meant = f"looks like {sounds} ({COLUMNS[sounds].meaning}), but its name is not known" if sounds else ""
     text = f"column {name!r} {varies} and {meant or 'is read as nothing'}.{_observed(effects, is_text)} What is it?"
-    if is_text:
-        text += f" One value alone is kept with {command_line(['--where', f'{name} == {levels[0]!r}'])}."
+    if is_text or (explains and len(levels) <= MOST_ALONE):
+        first = repr(levels[0]) if is_text else f"{known[0]:.10g}"
+        text += f" One value alone is kept with {command_line(['--where', f'{name} == {first}'])}."
     return Question(name, text, tuple(choices), as_flag(choices[0]), explains)
 
 
@@ -200,10 +206,19 @@ def _observed(effects: Sequence[Effect], is_text: bool) -> str:
 
 def _of_text(runs: Runs, name: str) -> list[str]:
     """Return what a column of words can be."""
-    known = [] if "eval" not in runs.assumed else ["eval"]
+    # What names evals differs within a run.
+    known = ["eval"] if "eval" in runs.assumed and ("run" in runs.assumed or _varies_within_runs(runs, name)) else []
     scheduled = any(SCHEDULES.search(str(value)) for value in hashable(runs.frame[name].dropna()).unique())
+    scheduled &= not _is_of_base(runs, name)
     known += ["lr_schedule"] if scheduled else []
     return [f"{one}={name}" for one in (*known, "method", "domain") if one == "eval" or one not in runs.frame.columns]
+
+
+def _is_of_base(runs: Runs, name: str) -> bool:
+    """Whether base models differ in a column, so that it is none of how they were adapted."""
+    if "tokens" not in runs.frame.columns:
+        return False
+    return bool(hashable(runs.frame.loc[runs.frame["tokens"] == 0, name].dropna()).nunique() > 1)
 
 
 def _of_numbers(runs: Runs, name: str, values: Floats, effects: Sequence[Effect]) -> list[str]:
@@ -217,7 +232,7 @@ def _of_numbers(runs: Runs, name: str, values: Floats, effects: Sequence[Effect]
     ]
     # What its name sounds like comes first where the values allow it.
     scored = [(score + 2.0 * (pair.partition("=")[0] == sounds), pair) for score, pair in scored]
-    scored.sort(key=lambda one: -one[0])
+    scored = sorted([*scored, (UNLIKELY, f"{IGNORE}={name}")], key=lambda one: -one[0])
     return [pair for _, pair in scored]
 
 
@@ -227,7 +242,6 @@ def _as_input(
     """Return the ways in which a column can give an input that is missing, each with how well it fits."""
     low, high = span
     source, target = changes.get("source", 0.0), changes.get("target", 0.0)
-    sized = "n_params" in runs.frame.columns
     within = _varies_within_runs(runs, name)
     if low < 0:
         return []
@@ -237,17 +251,12 @@ def _as_input(
         share = name if high <= 1.0 else f"{name}%"
         # Replay keeps the source loss low; the target loss pays for it, and tells less.
         toward = 3.0 * source if source else -target
-        fits = 2.0 if high <= 1.0 else 1.0
+        fits = (2.0 if high <= 1.0 else 1.0) - (hashable(runs.frame[name]).nunique() > MOST_SHARES)
         pairs = [(fits - np.sign(toward) * 0.5, f"replay={share}"), (fits + np.sign(toward) * 0.5, f"replay=1-{share}")]
         return [(float(score), pair) for score, pair in pairs]
     if column == "tokens" and ("replay" not in _missing(runs) or high > 1.0):
-        fits = 1.0 + 0.5 * (target < 0) + 0.5 * (source > 0) + within
-        if high >= LARGE and low >= SMALL:
-            return [(fits, f"tokens={name}/(6*n_params)")] if sized else []
-        if high >= SMALL:
-            return [(fits + 0.5, f"tokens={name}")]
-        per = [(fits - 0.4, f"tokens={name}*n_params")] if sized and low >= 1 else []
-        return [*per, (fits - 0.5, f"tokens={name}:B"), (fits - 1.0, f"tokens={name}:M")]
+        # More tokens of the new corpus lower its loss, and as a rule raise the old one's.
+        return _as_tokens(runs, name, span, 1.0 + 0.5 * (target < 0) + 0.5 * np.sign(source) * (target == 0) + within)
     if within or column == "tokens":
         return []
     falls = 0.5 * (target < 0) + 0.5 * (source < 0)
@@ -261,6 +270,24 @@ def _as_input(
             return [(0.8 + falls, f"pt_tokens={name}")]
         return [(0.9 + falls, f"ptpp={name}")] if low >= 0.5 and 1.0 < high <= SMALL else []
     return [(1.2, f"lr_peak={name}")] if low > 0 and high < 0.05 else []
+
+
+def _as_tokens(runs: Runs, name: str, span: tuple[float, float], fits: float) -> list[tuple[float, str]]:
+    """Return the ways in which a column can count tokens, or the steps that they follow from."""
+    low, high = span
+    sized = "n_params" in runs.frame.columns
+    values = to_numbers(runs.frame[name])[0]
+    steps = [(fits, f"step={name}")] if np.all(values[np.isfinite(values)] % 1 == 0) and high > 10 else []
+    steps = [] if "step" in runs.frame.columns else steps
+    if high >= LARGE and low >= SMALL:
+        return [(fits, f"tokens={name}/(6*n_params)")] if sized else []
+    if high >= SMALL:
+        enough = not sized or high >= FEWEST_PER_PARAM * float(runs.frame["n_params"].median())
+        return [(fits + 0.5, f"tokens={name}")] if enough else steps
+    per = [(fits - 0.4, f"tokens={name}*n_params")] if sized and low >= 1 else []
+    # What starts at 0 and grows along a run in whole numbers counts steps, or looks at the run.
+    steps = [(score - (0.0 if low == 0 else 0.6), pair) for score, pair in steps]
+    return [*per, (fits - 0.5, f"tokens={name}:B"), *steps, (fits - 1.0, f"tokens={name}:M")]
 
 
 def _varies_within_runs(runs: Runs, name: str) -> bool:
@@ -319,9 +346,12 @@ class UnreadColumnError(DataError):
         ]
         for number, one in enumerate(self.asked, 1):
             lines += [f"  {number}. {one.question}", *(f"       {as_flag(choice)}" for choice in one.choices)]
-        first = [one.choices[0] for one in self.asked if one.explains or len(self.asked) == 1]
+        first = dict[str, str]()  # each input from one column
+        for one in self.asked if several else ():
+            pairs = {pair if pair.startswith(IGNORE) else pair.partition("=")[0]: pair for pair in one.choices}
+            first |= dict([next(pair for pair in pairs.items() if pair[0] not in first)] if one.explains else [])
         if len(first) > 1:
-            lines.append(f"If the first of each is right: {as_flag(','.join(first))}")
+            lines.append(f"If the first of each is right: {as_flag(','.join(first.values()))}")
         super().__init__("\n".join(lines))
 
 

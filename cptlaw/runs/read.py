@@ -270,7 +270,7 @@ def _wide_losses(raw: RawTable, scored: bool) -> tuple[dict[str, str] | None, Ra
     result = loss_columns(map(str, raw.frame.columns))
     bases = base_columns(list(result.values()), list(result.values()))
     result = {name: place for name, place in result.items() if place not in bases}
-    if len(result) < LEAST_WIDE:
+    if len(result) + len(bases) < LEAST_WIDE:
         return None, raw
     text = f"one column of losses per eval: read as evals {', '.join(result)} (--losses NAME=COLUMN,.. chooses)"
     scores = "" if scored else about_scores(map(str, raw.frame.columns))

@@ -23,6 +23,7 @@ VALUE = "value"  # where tables of losses and scores keep the scores
 BETWEEN = re.compile(r"\s*[-_/:;|,]\s*")
 # What names a run whose table counts steps and has no column for it.
 SETTINGS = ("n_params", "replay", "ptpp", "pt_tokens", "lr_peak", "lr_schedule", "seed", "batch_tokens")
+TEXTS = ("method", "domain")
 
 
 def unnested(raw: RawTable) -> RawTable:
@@ -251,7 +252,7 @@ def runs_of_steps(raw: RawTable) -> RawTable:
         return raw
     texts = _texts(frame[raw.free])
     shares = () if texts else mix_columns(taken)  # a text beside them names the mix, or joins its shares
-    settings = [*texts, *(taken[name] for name in (*SETTINGS, *shares) if name in taken)]
+    settings = [*texts, *(taken[name] for name in (*SETTINGS, *TEXTS, *shares) if name in taken)]
     stated = frame[list(dict.fromkeys([*settings, taken["eval"], taken["step"]]))].apply(hashable)
     if not settings or stated.duplicated().any() or not stated.duplicated([*settings, taken["eval"]]).any():
         return raw

@@ -23,6 +23,7 @@ OTHERS = VALIDATION | frozenset(
 )
 # What a base model's own words may stand before: ptpp is a property of the base model alone.
 OF_BASE = frozenset("base pretrain pretraining pretrained pt".split())
+AT_END = ("final", "last")  # a loss of which one is kept is that of the end of the run
 PERCENT = ("pct", "percent", "percentage", "perc")
 AMOUNTS = {
     **dict.fromkeys(("k", "thousand", "thousands"), 1e3),
@@ -72,6 +73,7 @@ def meaning_of_name(name: str) -> Meaning | None:
         if column is None:
             continue
         before = [word for word in stem[:start] if column != "ptpp" or word not in OF_BASE]
+        before = [word for word in before if column != "loss" or word not in AT_END]
         if set(before) & OTHERS and not (column == "loss" and set(before) <= PLACES | VALIDATION):
             return None
         # A dotted place may be called anything; of a name in one piece only known words are no part of its meaning.

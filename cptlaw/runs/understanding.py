@@ -166,7 +166,7 @@ def _columns(table: Shaped) -> Iterator[ReadColumn]:
     for name in map(str, frame.columns):
         meaning = meanings.get(name, UNUSED)
         yield _column(name, meaning, frame[name], table.runs, table.found.frame[name])
-    told = set(meanings.values())
+    told = {meanings[name] for name in map(str, frame.columns) if name in meanings}
     for name in _canonical(table.runs):
         if name not in told and table.runs is not None and name not in table.runs.assumed:
             yield _column(name, name, table.runs.frame[name], table.runs, table.runs.frame[name])

@@ -80,9 +80,9 @@ def stacked(raw: RawTable, losses: Mapping[str, str] | None, scores: Mapping[str
         parts.append(of_eval[measured])
     problems.raise_if_any()
     # The evals of a row stay together, in the order in which they were named.
-    place = pd.Series(range(len(raw.frame)), index=raw.frame.index)
+    order = pd.Series(range(len(raw.frame)), index=raw.frame.index)
     frame = pd.concat(parts)
-    frame = frame.iloc[np.argsort(place[frame.index].to_numpy(), kind="stable")]
+    frame = frame.iloc[np.argsort(order[frame.index].to_numpy(), kind="stable")]
     if not scores and (frame["metric"] == LOSS).all():
         frame = frame.drop(columns="metric")
     if frame.empty:

@@ -175,8 +175,8 @@ def test_an_unknown_kind_of_size():
 
 
 def test_no_loss_column(tmp_path):
-    message = message_of(write(tmp_path, "run,final_val_loss\na,2\n"))
-    for part in ("runs.csv", "column 'loss'", "missing", "'final_val_loss'", "columns={'loss'"):
+    message = message_of(write(tmp_path, "run,my_best_loss\na,2\n"))
+    for part in ("runs.csv", "column 'loss'", "missing", "'my_best_loss'", "columns={'loss'"):
         assert part in message
 
 

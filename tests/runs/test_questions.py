@@ -1,0 +1,86 @@
+"""What is asked of columns that are read as nothing, and that no choice is absurd."""
+
+import itertools
+
+import pandas as pd
+import pytest
+
+import cptlaw as cl
+from cptlaw.runs import UnreadColumnError, refuse_unread
+
+
+def table(rows, **columns):
+    return pd.DataFrame(rows, columns=["x", "y", "source_loss"]).assign(n_params=6e6, lr_peak=3e-4, **columns)
+
+
+def choices(frame, **how):
+    return {one.name: one.choices for one in cl.read(frame, **how).open}
+
+
+def test_a_setting_that_no_law_reads_is_first_ignored_or_kept_at_one_value():
+    """A weight that lowers the source loss is no number of tokens."""
+    rows = [(x, y, 3.4 - 0.1 * x + 0.001 * y) for x in (0.01, 0.1, 1.0, 3.0) for y in range(3)]
+    frame = table(rows).rename(columns={"x": "kl_coeff", "y": "seed"})
+    (asked,) = cl.read(frame, losses={"source": "source_loss"}).open
+    assert asked.choices[0] == "ignore=kl_coeff"
+    assert "--where 'kl_coeff == 0.01'" in asked.question
+
+
+def test_whole_numbers_from_0_along_a_run_may_be_steps():
+    rows = [(n, m, 2.2 + 0.001 * n, 4.8 - 0.02 * n - m / 10) for n in range(0, 100, 4) for m in (0, 1)]
+    frame = pd.DataFrame(rows, columns=["look", "m", "source_loss", "target_loss"])
+    frame = frame.assign(method=frame.pop("m").map({0: "full", 1: "lora"}), n_params=2e8, lr_peak=1e-5)
+    assert choices(frame)["look"][0] == "step=look"
+    runs = cl.read_runs(frame, columns={"step": "look", "batch_tokens": "512K"})
+    assert runs.frame["run"].nunique() == 2
+    assert runs.frame["tokens"].max() == 96 * 512e3
+
+
+def test_too_few_to_be_tokens_of_the_model_are_steps():
+    frame = table([(x, y, 3.4 - y * 1e-6) for x, y in enumerate((3000, 9000, 30000, 200000) * 3)])
+    frame = frame.assign(n_params=6e8).rename(columns={"x": "z"})
+    assert choices(frame, losses={"target": "source_loss"})["y"] == ("step=y", "ignore=y")
+
+
+def test_a_column_in_which_base_models_differ_is_no_schedule_of_cpt():
+    cells = itertools.product((20e6, 60e6), ("cosine", "wsd"), (1e-4, 2e-4, 4e-4, 8e-4, 16e-4))
+    rows = [
+        (n, kind, rate, 3.6 + 100 * rate + 0.2 * (kind == "wsd"), 2.0 - 20 * rate, 3.5 + 0.2 * (kind == "wsd"))
+        for n, kind, rate in cells
+    ]
+    names = ["n_params", "base_kind", "lr_peak", "source_loss", "target_loss", "base_source_loss"]
+    frame = pd.DataFrame(rows, columns=names).assign(tokens=1e7, ptpp=200)
+    assert choices(frame)["base_kind"] == ("method=base_kind", "domain=base_kind", "ignore=base_kind")
+
+
+def test_of_two_columns_no_input_is_proposed_twice():
+    cells = itertools.product((20e6, 60e6), ("a", "b"), ("x", "y"), (1e7, 2e7, 4e7))
+    rows = [(n, one, two, d, 3 + 0.2 * (one == "a") + 0.1 * (two == "y") - d / 1e9) for n, one, two, d in cells]
+    frame = pd.DataFrame(rows, columns=["n_params", "one", "two", "tokens", "loss"]).assign(eval="target")
+    with pytest.raises(UnreadColumnError) as refused:
+        refuse_unread(cl.read_runs(frame))
+    assert "--columns 'method=one,domain=two'" in str(refused.value)
+
+
+@pytest.mark.parametrize("state", ["crashed", "Failed", "running"])
+def test_runs_that_did_not_finish_are_left_out_by_their_state(state):
+    frame = pd.DataFrame({"run": list("abc"), "loss": [2.5, 2.4, 7.0], "State": ["finished", "finished", state]})
+    runs = cl.read_runs(frame)
+    assert len(runs) == 2
+    assert any("1 rows of runs whose 'State'" in note for note in runs.notes)
+
+
+def test_few_rows_without_a_loss_are_left_out_of_many_and_complained_of_among_few():
+    frame = pd.DataFrame({"run": [f"r{n}" for n in range(40)], "loss": [None, *[2.5 - n / 100 for n in range(39)]]})
+    runs = cl.read_runs(frame)
+    assert len(runs) == 39
+    assert "left out: 1 losses that say 'nothing'" in runs.notes
+    with pytest.raises(cl.errors.DataError):
+        cl.read_runs(frame.head(6))
+
+
+def test_names_of_steps_batches_and_last_losses_are_known():
+    frame = pd.DataFrame({"run": list("ab"), "iters": [100, 200], "tokens_per_step": 1e5, "final_val_loss": [2.5, 2.4]})
+    runs = cl.read_runs(frame)
+    assert runs.frame["tokens"].tolist() == [1e7, 2e7]
+    assert runs.frame["loss"].tolist() == [2.5, 2.4]
