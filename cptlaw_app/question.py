@@ -20,6 +20,7 @@ from cptlaw_app.tables import Shelf, Upload
 
 AT_A_TIME = 2
 MOST_KEPT = 16  # answers, so that an address that is opened again is there at once
+MOST_READ = 4  # uploads as tables, so that the next question about one reads nothing, and its fits are known
 LONGEST = 2000  # characters of a field
 MOST_ROWS = 2_000_000  # of a Parquet file, whose bytes say little of its size
 # Where runs come from: none at all, the example runs, the table that the app was started with, an upload.
@@ -113,6 +114,7 @@ class Desk:
     def __init__(self, shelf: Shelf, runs: cl.Runs | None = None, where: str = "") -> None:
         self.shelf, self.runs, self.where = shelf, runs, where
         self._kept: OrderedDict[Any, Any] = OrderedDict()
+        self._read: OrderedDict[Any, cl.Runs] = OrderedDict()
         # Answers take all of a processor: a few at a time are as fast, and a crowd of them cannot block the page.
         self._work, self._lock = threading.Semaphore(AT_A_TIME), threading.Lock()
 
@@ -138,11 +140,14 @@ class Desk:
                 return Problem(error.format_message(), option)
             except CptlawError as error:
                 return Problem(str(error), _field_in(str(error)))
-        with self._lock:
-            self._kept[key] = result
-            while len(self._kept) > MOST_KEPT:
-                self._kept.popitem(last=False)
+        self._keep(self._kept, key, result, MOST_KEPT)
         return result
+
+    def _keep(self, kept: OrderedDict[Any, Any], key: Any, value: Any, most: int) -> None:
+        with self._lock:
+            kept[key] = value
+            while len(kept) > most:
+                kept.popitem(last=False)
 
     def _answer(self, table: str, asked: Mapping[str, str]) -> Any:
         words: list[str] = []
@@ -165,7 +170,12 @@ class Desk:
             return cl.examples.load(EXAMPLE_NAME)
         if table == GIVEN and self.runs is not None:
             return self.runs
-        return read_upload(self.shelf.get(table), reading)
+        upload, key = self.shelf.get(table), (table, repr(sorted(reading.items())))
+        runs = self._read.get(key)
+        if runs is None:
+            runs = read_upload(upload, reading)
+            self._keep(self._read, key, runs, MOST_READ)
+        return runs
 
 
 def read_upload(upload: Upload, reading: dict[str, Any]) -> cl.Runs:

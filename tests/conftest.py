@@ -6,11 +6,23 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from cptlaw.cli import main
+from cptlaw.forecasting.verbs.fit_cache import FITS
 from studies.__main__ import studies
 
 # On a busy machine inputs are slow to draw and examples slow to run, which says nothing of the code.
 settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any-machine")
+
+
+@pytest.fixture(autouse=True)
+def fits_of_patched_code_are_forgotten(request):
+    """Other tests may share fits, as questions of one session do: what is fitted does not change between them."""
+    patched = "monkeypatch" in request.fixturenames
+    if patched:
+        FITS.clear()
+    yield
+    if patched:
+        FITS.clear()
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from cptlaw.findings import Finding
 from cptlaw.forecasting.scores import fit_all_scores
 from cptlaw.forecasting.scores.check_scores import check_scores
 from cptlaw.forecasting.scores.derived import with_derived
+from cptlaw.forecasting.verbs.fit_cache import FITS, what_decides
 from cptlaw.runs import Runs
 
 
@@ -35,7 +36,10 @@ def fitted_scores(
                 f"{runs.label}: there is no score {name!r}.{did_you_mean(name, runs.scores)} Scores found: "
                 f"{', '.join(runs.scores) or 'none; a column metric says which rows are scores'}."
             )
-    fits = fit_all_scores(runs, names, where, seed=seed, schedules=schedules)
+    how = what_decides({"seed": seed, "schedules": schedules})
+    fits = FITS.fitted(
+        lambda: fit_all_scores(runs, names, where, seed=seed, schedules=schedules), runs, "scores", names, where, how
+    )
     judged = {one.name: one for one in check_scores(runs, names[0], where).tasks}
     silent = [f"{name}: {judged[name].verdict}" for name in names if name in judged and not judged[name].carries]
     if not silent:

@@ -162,9 +162,9 @@ class Fit(Saved):
             return {}  # names of runs and schedules are not compared
         # By content: plans build a new frame for each question about the same points.
         key = (tuple(frame.columns), frame.to_numpy(dtype=float).tobytes())
-        if self._cache.get("last", {}).get("key") != key:
-            self._cache["last"] = {"key": key}
-        result: dict[Any, Any] = self._cache["last"]
+        result: dict[Any, Any] = self._cache.get("last", {})
+        if result.get("key") != key:  # another thread may ask about other rows at the same time
+            result = self._cache["last"] = {"key": key}
         return result
 
     def _centres(self, frame: pd.DataFrame) -> tuple[Array, Array, list[pd.DataFrame | None]]:

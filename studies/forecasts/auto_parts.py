@@ -20,6 +20,7 @@ import pandas as pd
 from cptlaw.fitting.auto import candidates
 from cptlaw.fitting.rollouts import Rollout
 from cptlaw.fitting.shared_error import SharedError
+from cptlaw.forecasting.verbs.fit_cache import FITS
 from studies.learning.learn_averages import EVERY, cuts, forecast_of, thinned, without
 from studies.series import Series, all_series
 
@@ -32,10 +33,12 @@ def usual_priors() -> Iterator[None]:
     """Take what was learned as it is."""
     firmer = candidates.firmer
     candidates.firmer = lambda priors, count: dict(priors)
+    FITS.clear()
     try:
         yield
     finally:
         candidates.firmer = firmer
+        FITS.clear()
 
 
 def errors(series: Series) -> Iterator[list[float]]:

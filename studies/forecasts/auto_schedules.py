@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 import cptlaw as cl
+from cptlaw.forecasting.verbs.fit_cache import FITS
 from cptlaw.runs import Runs
 from cptlaw.schedules import Schedule, read_schedules
 from studies.harness import MEASURED, find_data, progress, table
@@ -93,6 +94,7 @@ def _splits(
 
 def forecast(case: Case, with_schedules: bool) -> tuple[float, float, float]:
     """Return the mean absolute relative error, the share inside 90 % intervals, and the CPU seconds."""
+    FITS.clear()
     begun = time.process_time()
     with without(case.study):
         fit = cl.fit("auto", case.runs, case.on, case.fit, schedules=case.schedules if with_schedules else None)

@@ -29,6 +29,7 @@ from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.rollouts import directions
 from cptlaw.fitting.shared_error import SharedError
 from cptlaw.fitting.weights import RolloutScores
+from cptlaw.forecasting.verbs.fit_cache import FITS
 from cptlaw.laws import law
 from cptlaw.laws.base import Role
 from studies.harness import Array, progress, show, write_result
@@ -65,10 +66,12 @@ def wide_pool(kind: str, taken: list[str]) -> Iterator[None]:
 
     fitting = import_module("cptlaw.fitting.auto.fit_auto")
     setattr(fitting, "candidates", wide)  # noqa: B010 - a module that is imported by name has no such attribute to mypy
+    FITS.clear()
     try:
         yield
     finally:
         setattr(fitting, "candidates", usual)  # noqa: B010
+        FITS.clear()
 
 
 def name_of(name: str, options: dict[str, object], tied: object) -> str:

@@ -22,6 +22,7 @@ import cptlaw as cl
 from cptlaw.fitting.auto.candidates import all_priors, middle_of_cpt
 from cptlaw.fitting.solving.restraint import Restraint
 from cptlaw.fitting.solving.training_rows import training_rows
+from cptlaw.forecasting.verbs.fit_cache import FITS
 from cptlaw.runs import Runs
 from studies.forecasts import cpt_forecasts
 from studies.harness import Array, show, write_result
@@ -56,6 +57,7 @@ def scored(runs: Runs, cut: cpt_forecasts.Cut, alone: bool) -> Iterator[dict[str
         yield {"model": "one", "loss": role, "cpu": cpu / 2} | _scores(mean, mean - half, mean + half, loss)
         if alone:
             continue
+        FITS.clear()
         begun = time.process_time()
         fit = cl.fit(runs, on=role, where=cut.fit)
         low, middle, high = fit.log_quantiles(test, [0.05, 0.5, 0.95])

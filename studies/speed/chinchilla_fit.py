@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 import cptlaw as cl
+from cptlaw.forecasting.verbs.fit_cache import FITS
 from cptlaw.laws.chinchilla import Chinchilla
 from studies.harness import (
     RECIPES,
@@ -142,6 +143,7 @@ def run_cptlaw(points: pd.DataFrame) -> tuple[Result, Beside]:
     runs = cl.read_runs(points)
 
     def work() -> cl.Fit:
+        FITS.clear()
         return cl.fit("chinchilla", runs, on="target", restraint="none")
 
     fit = work()

@@ -25,6 +25,7 @@ import pandas as pd
 from scipy.optimize import minimize
 
 import cptlaw as cl
+from cptlaw.forecasting.verbs.fit_cache import FITS
 from cptlaw.laws import law
 from cptlaw.schedules import Phase, Schedule
 from studies.harness import Array, Beside, Clock, data_file, huber_sum, machine, progress, seconds, table, times
@@ -150,7 +151,12 @@ def measure(
     """Time both ways on the same rows, alternately, and return one row of the table."""
     progress(label)
     ours: list[Any] = []
-    beside = Beside(lambda: ours.append(cl.fit(spec, rows, on="val", where=where, schedules=schedules)))
+
+    def fit_anew() -> None:
+        FITS.clear()
+        ours.append(cl.fit(spec, rows, on="val", where=where, schedules=schedules))
+
+    beside = Beside(fit_anew)
     beside.sample(5)
     clock = Clock()
     with clock.running():

@@ -22,6 +22,7 @@ from cptlaw.fitting.fit_rows import minimise
 from cptlaw.fitting.solving.options import Options
 from cptlaw.fitting.solving.problem import Problem
 from cptlaw.fitting.solving.restraint import Restraint
+from cptlaw.forecasting.verbs.fit_cache import FITS
 from studies.harness import RECIPES, Array, Beside, Clock, PowerSum, Recipe, machine, seconds, table, times
 
 DELTA = 1e-3
@@ -99,7 +100,12 @@ def compare(
     """Run every method on one synthetic table and add to the tallies."""
     law = cl.law(LAW)
     runs = cl.read_runs(frame)
-    beside = Beside(lambda: cl.fit(law, runs, on="target", starts=starts, seed=seed, restraint="none"))
+
+    def fit_anew() -> Any:
+        FITS.clear()
+        return cl.fit(law, runs, on="target", starts=starts, seed=seed, restraint="none")
+
+    beside = Beside(fit_anew)
     beside.work()
     beside.sample(9)
     problem = Problem(law, law.bind(frame, "target"), frame["loss"].to_numpy(), Restraint())

@@ -4,6 +4,7 @@ import html
 import re
 
 import pytest
+from counting import counted
 
 import cptlaw as cl
 from cptlaw import examples
@@ -12,7 +13,7 @@ pytest.importorskip("flask", reason="the app needs Flask: pip install 'cptlaw[ap
 pytest.importorskip("plotly", reason="the app needs Plotly: pip install 'cptlaw[app]'")
 from cptlaw_app.question import EXAMPLE_QUESTION, Desk, Problem, fields, verb
 from cptlaw_app.server import build
-from cptlaw_app.tables import Shelf
+from cptlaw_app.tables import Shelf, Upload
 
 HERE = {"Host": "127.0.0.1"}
 WITHOUT = {"n_params": "8B", "ptpp": "1875", "target_tokens": "20B", "shift": "language", "max_forgetting": "30%"}
@@ -88,6 +89,19 @@ def test_an_answer_is_worked_out_once(desk, monkeypatch):
     first = desk.ask({"table": "none", **WITHOUT})
     monkeypatch.setattr(cl, "answer", None)
     assert desk.ask({**WITHOUT, "table": "none", "tokens": "  "}) is first
+
+
+def test_a_slider_that_moved_reads_and_fits_nothing_anew():
+    """The table of an upload stays, and so do the fits that the last question made of it."""
+    desk = Desk(Shelf())
+    rows = examples.load("en-fr-pilot").where("ptpp in (0, 31, 62) and tokens >= 200K and lr_schedule == 'constant'")
+    key = desk.shelf.keep(Upload("mine.csv", rows.frame.to_csv(index=False).encode()))
+    first = desk.ask({"table": key, **EXAMPLE_QUESTION})
+    with counted() as counts:
+        moved = desk.ask({"table": key, **EXAMPLE_QUESTION, "max_forgetting": "30%"})
+    assert counts == {"fits": 0, "evaluations": 0, "rows": 0}
+    assert moved.replay < first.replay
+    assert len(desk._read) == 1
 
 
 def test_the_report_is_a_page_to_keep(client):

@@ -1,0 +1,97 @@
+"""Fits that were made before: a second question to the same rows fits nothing, in a notebook and in the app."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import fields
+from itertools import chain
+from typing import Any, TypeVar
+
+from cptlaw.errors import CptlawError
+from cptlaw.fitting.kept import copied
+from cptlaw.fitting.learned import left_out
+from cptlaw.runs import Runs
+from cptlaw.schedules import read_schedules
+
+MOST_FITS = 64  # both losses of 32 answers
+MOST_ROWS = 20_000  # of a table whose fits are kept, and five times as many of all of them together
+
+Fitted = TypeVar("Fitted")
+
+
+class FitCache:
+    """The fits that were asked for last, by all that decides them; each is given out as a copy.
+
+    Parameters
+    ----------
+    most_fits, most_rows
+        How many are kept, and of tables of how many rows.
+    """
+
+    def __init__(self, most_fits: int = MOST_FITS, most_rows: int = MOST_ROWS) -> None:
+        self.most_fits, self.most_rows = most_fits, most_rows
+        self._fits: OrderedDict[bytes, tuple[Any, int]] = OrderedDict()
+        self._lock = threading.Lock()  # the app answers several questions at a time
+
+    def fitted(self, fit: Callable[[], Fitted], table: Runs, *asked: Any) -> Fitted:
+        """Return what was fitted to these rows when the same was asked before, else fit.
+
+        Parameters
+        ----------
+        fit
+            Makes what is asked for.
+        table
+            The rows. What they hold decides and not which object they are: it may have been changed in place.
+        *asked
+            All else that decides the fit: eval, filter, law, options.
+        """
+        key = None if len(table) > self.most_rows else _digest(table, asked)
+        if key is None:
+            return fit()
+        with self._lock:
+            if key in self._fits:
+                self._fits.move_to_end(key)
+                known: Fitted = copied(self._fits[key][0])
+                return known
+        result = fit()
+        with self._lock:
+            self._fits[key] = result, len(table)
+            while len(self._fits) > self.most_fits or sum(n for _, n in self._fits.values()) > 5 * self.most_rows:
+                self._fits.popitem(last=False)
+        return copied(result)
+
+    def clear(self) -> None:
+        """Forget all fits, as where what is fitted was changed in the code, or a fit is to be timed."""
+        with self._lock:
+            self._fits.clear()
+
+
+FITS = FitCache()
+
+
+def _digest(table: Runs, asked: tuple[Any, ...]) -> bytes | None:
+    """Return what tells a question to a table from all others; None where it holds what has no bytes."""
+    about = [getattr(table, one.name) for one in fields(table) if one.name != "frame"]
+    columns = chain.from_iterable((name, column.array) for name, column in table.frame.items())
+    digest = hashlib.blake2b(digest_size=20)
+    try:
+        # One after another: pickled together, two equal texts would read differently where they are one object.
+        for part in (*asked, left_out(), *about, table.frame.index, *columns):
+            digest.update(pickle.dumps(part))
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return None
+    return digest.digest()
+
+
+def what_decides(how: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Return options by name as they decide a fit: those that are given, and schedules by what they say."""
+    given = {name: value for name, value in how.items() if value is not None and (name, value) != ("seed", 0)}
+    if "schedules" in given:
+        with suppress(CptlawError):  # a file that cannot be read is refused by the fit
+            given["schedules"] = [(run, one.phases) for run, one in read_schedules(given["schedules"]).items()]
+    return sorted(given.items())
