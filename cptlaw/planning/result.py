@@ -113,8 +113,8 @@ class LimitedPlan(Plan):
             return format_percent(value, 4)
         return quantity_text(value) if kind in COUNTS else number_text(value)
 
-    def _forgetting(self, value: float, low: float | None, high: float | None) -> str:
-        return forgetting_text(value, low, high, self.forgetting_measure == "relative")
+    def _forgetting(self, value: float, low: float | None, high: float | None, limit: float | None = None) -> str:
+        return forgetting_text(value, low, high, self.forgetting_measure == "relative", limit)
 
 
 def risk_lines(risk: float | None) -> list[Line]:
@@ -225,7 +225,7 @@ class MixPlan(LimitedPlan):
         for role in ("target", "source"):
             loss, low, high = (getattr(self, f"{role}_loss{end}") for end in ("", "_lo", "_hi"))
             if loss is not None:
-                limit = self._limit_on(f"{role}_loss")
+                limit = self.limit_of(f"{role}_loss")
                 lines.append((PLAN_FIELDS[f"{role}_loss"].label, f"{format_span(loss, low, high, limit)} {self.unit}"))
         if self.forgetting is not None:
             text = forgetting_text(
@@ -233,13 +233,13 @@ class MixPlan(LimitedPlan):
                 self.forgetting_lo,
                 self.forgetting_hi,
                 relative=self.forgetting_measure == "relative",
-                limit=self._limit_on("forgetting"),
+                limit=self.limit_of("forgetting"),
             )
             base = f"of the base model's {number_text(self.base_source_loss)} ({self.reference})"
             lines.append((PLAN_FIELDS["forgetting"].label, f"{text} {base}"))
         return lines
 
-    def _limit_on(self, quantity: str) -> float | None:
+    def limit_of(self, quantity: str) -> float | None:
         """Return the limit on a quantity, where there is one."""
         return next((limit.value for limit in self.limits if limit.about == quantity), None)
 

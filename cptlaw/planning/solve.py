@@ -126,8 +126,9 @@ class Limit:
 
     def excess(self, points: Points) -> Array:
         """Return by how much it fails at points, relative to its scale, (n,); at most 0 where it is kept."""
-        reached = np.nan_to_num(self.reached(points), nan=np.inf)
-        return np.asarray((reached - self.value) / max(abs(self.value), LEAST_SCALE), dtype=float)
+        reached = np.nan_to_num(self.reached(points), nan=np.inf, posinf=np.inf, neginf=-np.inf)
+        with np.errstate(over="ignore"):  # what is beyond any number is beyond any limit
+            return np.asarray((reached - self.value) / max(abs(self.value), LEAST_SCALE), dtype=float)
 
 
 @dataclass(frozen=True)
@@ -244,9 +245,13 @@ def _best(points: Points, values: Array, excess: Array) -> tuple[Best, int]:
 def _may_be_better(best: Best, values: Array, excess: Array) -> Array:
     """Return which points of a grid may have a better one in their cell, by how much they differ from neighbours."""
     if not best.kept:
-        return np.asarray(excess - _varies(excess) <= best.excess)
-    kept = excess - _varies(excess) <= 0
-    return np.asarray(kept & (values - _varies(values) <= best.value))
+        return np.asarray(_least(excess) <= best.excess)
+    return np.asarray((_least(excess) <= 0) & (_least(values) <= best.value))
+
+
+def _least(values: Array) -> Array:
+    """Return how low values on a grid may be inside the cell of each; where one is infinite, it stays so."""
+    return np.subtract(values, _varies(values), out=values.copy(), where=values < np.inf)
 
 
 def _varies(values: Array) -> Array:

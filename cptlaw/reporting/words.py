@@ -52,9 +52,10 @@ def answer(plan: MixPlan | None, forecasts: pd.DataFrame, unit: str = USUAL_UNIT
     if plan is not None and not plan.feasible:
         return _refusal(plan)
     losses = []
-    for row in forecasts.to_dict("records"):
-        low, high = (None if pd.isna(row[name]) else float(row[name]) for name in ("lo", "hi"))
-        losses.append(f"{row['on']} loss {format_span(float(row['loss']), low, high)}")
+    for name, row in zip(("target_loss", "source_loss"), forecasts.to_dict("records"), strict=False):
+        low, high = (None if pd.isna(row[end]) else float(row[end]) for end in ("lo", "hi"))
+        limit = None if plan is None else plan.limit_of(name)
+        losses.append(f"{row['on']} loss {format_span(float(row['loss']), low, high, limit)}")
     text = " and ".join(losses)
     if plan is None:
         return f"{text[:1].upper()}{text[1:]} {unit}."
@@ -64,7 +65,8 @@ def answer(plan: MixPlan | None, forecasts: pd.DataFrame, unit: str = USUAL_UNIT
     forgotten = ""
     if plan.forgetting is not None:
         relative = plan.forgetting_measure == "relative"
-        text_of = forgetting_text(plan.forgetting, plan.forgetting_lo, plan.forgetting_hi, relative)
+        ends = (plan.forgetting, plan.forgetting_lo, plan.forgetting_hi)
+        text_of = forgetting_text(*ends, relative, plan.limit_of("forgetting"))
         forgotten = f", forgetting {text_of}{'' if relative else ' nats'}"
     scored = "".join(f", {name} {score_text(fields)}" for name, fields in plan.scores.items())
     expected = f"expect {text} {unit}{forgotten}{scored}"

@@ -89,6 +89,11 @@ def test_a_limit_on_another_eval_binds_where_it_must(fits):
     assert plan.losses["code"]["loss"] == pytest.approx(at_least, abs=1e-6)
     assert plan.binding == ("max-loss code",)
     assert plan.value > free.value
+    near = cl.plan.mix(fits, minimise={"code": 1}, max_loss={"code": free.losses["code"]["loss"]}, **ASKED)
+    shown = {row[0]: row[2] for row in near.tables[1].rows}
+    decimals = len(shown["code"].split()[0].partition(".")[2])
+    gap = abs(near.losses["code"]["loss"] - free.losses["code"]["loss"])
+    assert 10.0**-decimals <= gap  # as many as tell the loss from its limit
 
 
 def test_forgetting_counts_from_the_base_models_of_the_table(fits):

@@ -1,8 +1,12 @@
 """The words of a report: its answer names what was limited, and a refusal what would be granted."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pandas as pd
 
 from cptlaw.planning.result import MixPlan
+from cptlaw.planning.solve import Limit
 from cptlaw.reporting import words
 
 FORECASTS = pd.DataFrame(
@@ -52,3 +56,14 @@ def test_a_refusal_speaks_of_limits_and_not_of_options():
         "No mix keeps the most points that mmlu loses and the limit on tokens. With the most points that mmlu "
         "loses at 2.1% and the limit on tokens at 2B one does."
     )
+
+
+def test_what_is_beside_a_limit_has_the_digits_that_decide():
+    limits = (Limit("max-target-loss", 1.504, len, "target_loss"), Limit("max-forgetting", 0.0202, len, "forgetting"))
+    plan = MixPlan(feasible=True, n_params=8e9, ptpp=None, tokens=2e9, forgetting=0.0198, risk=0.8)
+    wide = FORECASTS.assign(loss=[1.4996, 2.5], lo=[1.1, 2.1], hi=[1.9, 2.9])
+    assert "code loss 1.5 (1.1 to 1.9) and web loss 2.5 (2.1 to 2.9)" in words.answer(plan, wide)
+    limited = replace(plan, _mix=SimpleNamespace(limits=limits))
+    said = words.answer(limited, wide)
+    assert "code loss 1.500 (1.100 to 1.900) and web loss 2.5 (2.1 to 2.9)" in said
+    assert "forgetting 1.98%" in said

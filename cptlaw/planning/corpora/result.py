@@ -95,14 +95,15 @@ class CorporaPlan(LimitedPlan):
             times = f"{self.epochs[name]:.2f}" if name in self.epochs else "-"
             corpora.append((*row, times) if pooled else row)
         forgets = any("forgetting" in value for value in self.losses.values())
+        most = {limit.name: limit.value for limit in self.limits}
         evals = []
         for name, value in self.losses.items():
-            loss = format_span(value["loss"] or 0.0, value["loss_lo"], value["loss_hi"])
+            loss = format_span(value["loss"] or 0.0, value["loss_lo"], value["loss_hi"], most.get(f"max-loss {name}"))
             row = (name, f"{self.minimise.get(name, 0.0):.3g}", loss)
-            evals.append((*row, self._forgotten(value)) if forgets else row)
+            evals.append((*row, self._forgotten(value, most.get(f"max-forgetting {name}"))) if forgets else row)
         titles = ("eval", "weight", "loss", *(("forgetting",) if forgets else ()))
         return [Table(head, tuple(corpora)), Table(titles, tuple(evals))]
 
-    def _forgotten(self, loss: Mapping[str, float | None]) -> str:
+    def _forgotten(self, loss: Mapping[str, float | None], most: float | None) -> str:
         value = loss.get("forgetting")
-        return "-" if value is None else self._forgetting(value, loss["forgetting_lo"], loss["forgetting_hi"])
+        return "-" if value is None else self._forgetting(value, loss["forgetting_lo"], loss["forgetting_hi"], most)
