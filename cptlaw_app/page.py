@@ -1,16 +1,34 @@
-"""An answer as a piece of the page: its own sentence, lines, tables and findings, and its figures."""
+"""What the page shows: how a table was read, and an answer with its own sentence, lines, tables and figures."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import cptlaw as cl
 from cptlaw.errors import CptlawError
 from cptlaw.findings import Finding, Remedy
-from cptlaw.result import Table
-from cptlaw_app.question import fields
+from cptlaw_app.question import EVALS, EXAMPLE, GIVEN, NO_RUNS, Desk, Problem, fields
+
+
+def read_as(desk: Desk, given: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the page shows of how the table of a form was read."""
+    reading = None if given.get("table", NO_RUNS) == NO_RUNS else desk.read(given)
+    if reading is None or isinstance(reading, Problem):
+        return {"reading": None, "unread": reading}
+    runs = reading.runs
+    evals = () if runs is None else runs.evals
+    roles = {name: runs.role(name) for name in evals} if runs is not None else {}
+    return {
+        "reading": reading,
+        "unread": None,
+        "headline": reading.title.removeprefix(f"{reading.label}: "),
+        "evals": evals,
+        "by_role": {field: next((one for one in evals if f"{roles[one]}_eval" == field), "") for field in EVALS},
+        "columns": reading.tables[0].to_html(),
+        "fixed": given["table"] in (EXAMPLE, GIVEN),  # read before the page was opened
+    }
 
 
 def shown(answer: Any) -> dict[str, Any]:
@@ -24,17 +42,11 @@ def shown(answer: Any) -> dict[str, Any]:
         "feasible": answer.feasible is not False,
         "above": [_told(one) for one in above],
         "lines": lines,
-        "tables": [table.to_html() for table in _tables(answer) if table.rows],
+        "details": answer.details,
+        "tables": [table.to_html() for table in answer.tables if table.rows],
         "findings": [_told(one) for one in findings if one not in above],
         "figures": [_figure(figure) for figure in drawn(answer)],
-        "next": answer.following,
     }
-
-
-def _tables(answer: Any) -> list[Table]:
-    """Return the tables of an answer, and that of replay shares where it stands apart from them."""
-    options = getattr(answer, "options", None)
-    return [*answer.tables, *([options] if isinstance(options, Table) and options not in answer.tables else [])]
 
 
 def _told(finding: Finding) -> dict[str, str]:
@@ -49,15 +61,12 @@ def on_this_page(remedy: Remedy) -> str:
 
 
 def drawn(answer: Any) -> Iterator[Any]:
-    """Yield the figures of an answer: what shows its plan best, and both losses along the replay."""
-    plan = getattr(answer, "plan", None)
-    if plan is None or not answer.feasible:
-        return
-    names = set()
+    """Yield the figures of an answer: both losses along the replay, and what shows its plan best."""
     by_replay: Any = cl.figures.losses_by_replay  # the function, which takes the place of its file
-    for draw in (cl.plot, by_replay):
+    names = set()
+    for draw in (by_replay, cl.plot) if answer.plan is not None else (cl.plot,):
         try:
-            figure = draw(plan)
+            figure = draw(answer.plan or answer)
         except CptlawError:  # plans of k corpora, for instance, have no losses along one replay
             continue
         if figure.name not in names:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,8 +16,10 @@ import click
 import cptlaw as cl
 from cptlaw.cli import commands, options
 from cptlaw.cli.output import VERBOSITY
-from cptlaw.errors import CptlawError
+from cptlaw.errors import CptlawError, DataError
 from cptlaw.runs import check_parquet_size
+from cptlaw.units import format_quantity
+from cptlaw_app.labels import FIRST, LABELS
 from cptlaw_app.tables import Shelf, Upload
 
 AT_A_TIME = 2
@@ -27,7 +31,14 @@ MOST_ROWS = 2_000_000  # of a Parquet file, whose bytes say little of its size
 NO_RUNS, EXAMPLE, GIVEN = "none", "example", "given"
 EXAMPLE_NAME = "en-fr-pilot"
 EXAMPLE_QUESTION = {"n_params": "124672", "ptpp": "279", "tokens": "1M", "max_forgetting": "25%"}  # as in the README
-NO_RUNS_QUESTION = {"n_params": "8B", "ptpp": "1875", "target_tokens": "20B", "shift": "language"}  # as in no_runs.md
+NO_RUNS_QUESTION = {
+    "n_params": "8B",
+    "ptpp": "1875",
+    "target_tokens": "20B",
+    "shift": "language",
+    "max_forgetting": "5%",
+}
+EVALS = ("source_eval", "target_eval")  # chosen from what a table has
 
 
 @dataclass(frozen=True)
@@ -47,7 +58,7 @@ class Field:
     of_table
         Whether it says how the table is read, and not what is asked.
     first
-        Whether it is among the few that the verb's help shows at once; the others are folded.
+        Whether it is among the few that are shown at once; the others are folded.
     """
 
     name: str
@@ -90,12 +101,11 @@ def fields() -> tuple[Field, ...]:
             continue
         choices = tuple(map(str, option.type.choices)) if isinstance(option.type, click.Choice) else ()
         name = str(option.name)
-        label = option.opts[0].removeprefix("--").replace("-", " ")
-        shown = (option.help or "").partition("[default")[0].strip()
-        example = (option.default if isinstance(option.default, str) else "") or option.metavar or ""
-        places = {"of_table": name in options.READING, "first": name in verb().few}
+        label, example = LABELS[name]
+        shown = (option.help or "").partition("[default")[0].strip().replace("`", "")
+        places = {"of_table": name in options.READING, "first": name in FIRST}
         result.append(Field(name, option.opts[0], label, shown, example, choices, bool(option.multiple), **places))
-    return tuple(sorted(result, key=lambda one: verb().place(one.name)))
+    return tuple(sorted(result, key=lambda one: list(LABELS).index(one.name)))
 
 
 class Desk:
@@ -126,20 +136,15 @@ class Desk:
 
     def ask(self, given: Mapping[str, str]) -> Any:
         """Return the answer to a filled form, or the `Problem` that it has."""
-        asked = {one.name: given[one.name].strip()[:LONGEST] for one in fields() if given.get(one.name, "").strip()}
-        table = given.get("table", NO_RUNS)
+        asked, table = filled(given), given.get("table", NO_RUNS)
         key = (table, tuple(sorted(asked.items())))
         with self._lock:
             if key in self._kept:
                 return self._kept[key]
         with self._work:
-            try:
-                result = self._answer(table, asked)
-            except click.ClickException as error:
-                option = getattr(getattr(error, "param", None), "name", "") or ""
-                return Problem(error.format_message(), option)
-            except CptlawError as error:
-                return Problem(str(error), _field_in(str(error)))
+            result = _or_problem(lambda: self._answer(table, asked))
+        if isinstance(result, Problem):
+            return result
         self._keep(self._kept, key, result, MOST_KEPT)
         return result
 
@@ -149,16 +154,29 @@ class Desk:
             while len(kept) > most:
                 kept.popitem(last=False)
 
+    def read(self, given: Mapping[str, str]) -> Any:
+        """Return what was understood of the table that a form names, the `Problem` with it, or ``None`` without one."""
+        table = given.get("table", NO_RUNS)
+        if table == NO_RUNS:
+            return None
+
+        def work() -> cl.Reading:
+            with parsed(filled(given)) as read:
+                how = options.how_to_read({name: read[name] for name in options.READING})
+            if table == EXAMPLE or (table == GIVEN and self.runs is not None):
+                return cl.read(self._runs(table, dict.fromkeys(options.READING)))
+            reading: cl.Reading = read_upload(self.shelf.get(table), lambda path: cl.read(path, **how))
+            return reading
+
+        with self._work:
+            return _or_problem(work)
+
+    def name(self, table: str) -> str:
+        """Return how a table is called: that with which the app was started, or one that was brought."""
+        return self.runs.label if table == GIVEN and self.runs is not None else self.shelf.get(table).name
+
     def _answer(self, table: str, asked: Mapping[str, str]) -> Any:
-        words: list[str] = []
-        for one in fields():
-            text = asked.get(one.name, "")
-            values = [part.strip() for part in text.split(",") if part.strip()] if one.many else [text] if text else []
-            words += [f"{one.flag}={value}" for value in values]
-        # The verb's own reader: the same texts mean the same here and on the command line.
-        with verb().make_context("answer", words) as context:
-            context.meta[VERBOSITY] = -1  # what was assumed is no matter of the terminal that serves
-            read = dict(context.params)
+        with parsed(asked) as read:
             reading = {name: read[name] for name in options.READING}
             question = {one.name: read[one.name] for one in fields() if not one.of_table}
             return cl.answer(self._runs(table, reading), seed=read.get("seed", 0), **question)
@@ -173,20 +191,55 @@ class Desk:
         upload, key = self.shelf.get(table), (table, repr(sorted(reading.items())))
         runs = self._read.get(key)
         if runs is None:
-            runs = read_upload(upload, reading)
+            runs = read_upload(upload, lambda path: options.read_table(path, reading))
+            runs = replace(runs, path=Path(upload.name))  # commands and reports name the file as it is called
             self._keep(self._read, key, runs, MOST_READ)
         return runs
 
 
-def read_upload(upload: Upload, reading: dict[str, Any]) -> cl.Runs:
-    """Return the runs of an upload, read through a temporary folder that is gone when this returns.
+def about_largest(runs: cl.Runs) -> dict[str, str]:
+    """Return the question that a table opens with: about its largest model, as far as its columns tell."""
+    names = [name for name in ("n_params", "ptpp", "tokens") if name in runs.frame.columns]
+    highest = {name: float(runs.frame[name].max()) for name in names}
+    return {name: format_quantity(value, 4) for name, value in highest.items() if value > 0}
 
-    Parameters
-    ----------
-    upload
-        The file.
-    reading
-        The options of the verb that say how a table is read.
+
+def filled(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the fields of a form in which something stands."""
+    return {one.name: given[one.name].strip()[:LONGEST] for one in fields() if given.get(one.name, "").strip()}
+
+
+def words_of(asked: Mapping[str, str]) -> list[str]:
+    """Return the fields of a form as words of the command line."""
+    words: list[str] = []
+    for one in fields():
+        text = asked.get(one.name, "")
+        values = [part.strip() for part in text.split(",") if part.strip()] if one.many else [text] if text else []
+        words += [word for value in values for word in (one.flag, value)]
+    return words
+
+
+@contextlib.contextmanager
+def parsed(asked: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """Give the options of a form as the verb's own reader takes them: texts mean the same as on the command line."""
+    pairs = zip(*[iter(words_of(asked))] * 2, strict=True)
+    with verb().make_context("answer", [f"{flag}={value}" for flag, value in pairs]) as context:
+        context.meta[VERBOSITY] = -1  # what was assumed is no matter of the terminal that serves
+        yield dict(context.params)
+
+
+def _or_problem(work: Callable[[], Any]) -> Any:
+    """Return what a piece of work gives, or the `Problem` that it has."""
+    try:
+        return work()
+    except click.ClickException as error:
+        return Problem(error.format_message(), getattr(getattr(error, "param", None), "name", "") or "")
+    except CptlawError as error:
+        return Problem(str(error), _field_in(str(error)))
+
+
+def read_upload(upload: Upload, reader: Callable[[str], Any]) -> Any:
+    """Return what a reader makes of an upload's file, in a temporary folder that is gone when this returns.
 
     Raises
     ------
@@ -197,10 +250,10 @@ def read_upload(upload: Upload, reading: dict[str, Any]) -> cl.Runs:
         try:
             if path.suffix == ".parquet":
                 check_parquet_size(path, upload.name, MOST_ROWS)
-            return options.read_table(str(path), reading)
+            return reader(str(path))
         except CptlawError as error:
             text = str(error).replace(str(path), upload.name).replace(path.name, upload.name)
-            raise type(error)(text) from None
+            raise DataError(text) from None
 
 
 def _field_in(text: str) -> str:

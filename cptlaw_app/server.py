@@ -11,8 +11,21 @@ from urllib.parse import urlencode
 
 import cptlaw as cl
 from cptlaw.errors import CptlawError, UsageError, needed_for, visible
-from cptlaw_app.page import shown
-from cptlaw_app.question import EXAMPLE, EXAMPLE_QUESTION, GIVEN, NO_RUNS, NO_RUNS_QUESTION, Desk, Problem, fields
+from cptlaw_app.page import read_as, shown
+from cptlaw_app.question import (
+    EVALS,
+    EXAMPLE,
+    EXAMPLE_QUESTION,
+    GIVEN,
+    NO_RUNS,
+    NO_RUNS_QUESTION,
+    Desk,
+    Problem,
+    about_largest,
+    fields,
+    filled,
+)
+from cptlaw_app.repeat import repeated
 from cptlaw_app.tables import ENDINGS, LARGEST, Shelf, received
 
 THREADS = 8
@@ -60,8 +73,12 @@ def build(runs: cl.Runs | None = None, where: str = "", hosts: tuple[str, ...] =
         doors = [(GIVEN, "the table given at the start", none)] if desk.runs is not None else []
         doors += [(uploaded, name, none)] if uploaded else []
         doors += [(EXAMPLE, "the example runs", EXAMPLE_QUESTION), (NO_RUNS, "I have no runs", NO_RUNS_QUESTION)]
-        shape = {"fields": fields(), "given": given, "doors": doors, "problem": problem, "endings": ",".join(ENDINGS)}
-        return flask.render_template("page.html", **shape, largest=LARGEST // 1_000_000, version=cl.__version__)
+        shape = {"doors": doors, "problem": problem, "endings": ",".join(ENDINGS), "first": bool(given.get("first"))}
+        numbers = {"largest": LARGEST // 1_000_000, "version": cl.__version__}
+        return flask.render_template("page.html", **shape, **numbers, **reading_of(given))
+
+    def reading_of(given: dict[str, str]) -> dict[str, Any]:
+        return {"fields": fields(), "given": given, "of_evals": EVALS, **read_as(desk, given)}
 
     @app.get("/")
     def start() -> Any:
@@ -78,14 +95,23 @@ def build(runs: cl.Runs | None = None, where: str = "", hosts: tuple[str, ...] =
                 given["table"] = desk.shelf.keep(received(file.filename or "", file.read()))
         except CptlawError as error:
             return page(given, Problem(str(error))), 400
+        if filled(given) in ({}, EXAMPLE_QUESTION, NO_RUNS_QUESTION):  # a question of another door
+            runs = getattr(desk.read({"table": given["table"]}), "runs", None)
+            given = {"table": given["table"], **(about_largest(runs) if runs is not None else {})}
+        given["first"] = "1"  # how it was read is to be looked at before anything is answered
         return flask.redirect("/?" + urlencode(given), 303)
+
+    @app.get("/reading")
+    def reading() -> Any:
+        return flask.render_template("reading.html", **reading_of(flask.request.args.to_dict()))
 
     @app.get("/answer")
     def answer() -> Any:
-        result = desk.ask(flask.request.args.to_dict())
+        given = flask.request.args.to_dict()
+        result = desk.ask(given)
         if isinstance(result, Problem):
             return flask.render_template("problem.html", problem=result), 400
-        return flask.render_template("answer.html", query=urlencode(flask.request.args.to_dict()), **shown(result))
+        return flask.render_template("answer.html", query=urlencode(given), **shown(result), **repeated(desk, given))
 
     @app.get("/report")
     def report() -> Any:

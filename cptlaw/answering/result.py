@@ -84,6 +84,8 @@ class Answer(Result):
         that rests on.
     next_runs
         The runs worth buying next.
+    along_replay
+        Without runs: a function from a share of replay to a row of `options`, at the plan's part of what there is.
     findings, evidence
         What to doubt, the worst first; where the numbers come from.
     commands
@@ -154,6 +156,7 @@ class Answer(Result):
     _plan: Any = field(default=None, repr=False, compare=False)
     _limits: Mapping[str, float] = field(default_factory=dict, repr=False, compare=False)
     searched: tuple[float, float] | None = field(default=None, repr=False, compare=False)
+    along_replay: Callable[[float], Mapping[str, float]] | None = field(default=None, repr=False, compare=False)
 
     @property
     def plan(self) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -118,6 +119,7 @@ def from_studies(question: Asked, shift: str | None) -> Answer:
     elif limited:
         chosen |= _blocked(setting, question)
     at = plan or option(setting, question, knee)
+    part = at["tokens"] / _tokens(question, at["replay"])  # a plan need not spend all that there is
     batch = batches.advised(setting.n_params, setting.ptpp, at["tokens"], question.batch_tokens)
     pilots = next_pilots(setting, question, question.batch_tokens or batch["batch_tokens"])
     return Answer(
@@ -133,6 +135,7 @@ def from_studies(question: Asked, shift: str | None) -> Answer:
         alternatives=(*_choices(setting, question, plans, table), *_alternatives(setting, question, at)),
         reference=_reference(question),
         searched=(0.0, MOST_REPLAY),
+        along_replay=partial(_along, setting, question, part),
         next_runs=tuple(
             {
                 **{str(key): value for key, value in cell.items()},
@@ -183,6 +186,10 @@ def option(setting: Setting, question: Asked, replay: float, tokens: float | Non
     if question.max_forgetting is not None:
         row["probability"] = float(lost.probability_below(question.max_forgetting)[0])
     return row
+
+
+def _along(setting: Setting, question: Asked, part: float, replay: float) -> dict[str, float]:
+    return option(setting, question, replay, part * _tokens(question, replay))
 
 
 def _tokens(question: Asked, replay: float) -> float:

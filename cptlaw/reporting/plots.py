@@ -26,6 +26,7 @@ from cptlaw.planning import (
 from cptlaw.reporting.figures.budget_split import budget_split
 from cptlaw.reporting.figures.figure import Figure
 from cptlaw.reporting.figures.forecast_points import forecast_points
+from cptlaw.reporting.figures.forgetting_and_gain import forgetting_and_gain
 from cptlaw.reporting.figures.forgetting_map import map_of_plan
 from cptlaw.reporting.figures.law_scores import law_scores
 from cptlaw.reporting.figures.losses_by_replay import losses_by_replay
@@ -56,7 +57,7 @@ def plot(result: Any) -> Figure:
     Parameters
     ----------
     result
-        A fit, a forecast, a comparison, a plan, an answer with runs, a suggestion, or scores of sealed forecasts.
+        A fit, a forecast, a comparison, a plan, an answer, a suggestion, or scores of sealed forecasts.
 
     Returns
     -------
@@ -76,11 +77,13 @@ def plot(result: Any) -> Figure:
     """
     if isinstance(result, Forecast | Comparison):
         result = result.frame
+    if getattr(result, "along_replay", None) is not None:  # an answer without runs, behind which there is no plan
+        return forgetting_and_gain(result)
     drawn = getattr(result, "plan", None) or result  # an answer is drawn as the plan behind it
     for kinds, figure in FIGURES:
         if isinstance(drawn, kinds):
             return figure(drawn)
     raise UsageError(
-        f"there is no figure of a {type(result).__name__}. Fits, forecasts, comparisons, plans, answers with runs, "
+        f"there is no figure of a {type(result).__name__}. Fits, forecasts, comparisons, plans, answers, "
         f"suggestions and scores of sealed forecasts have one; cl.figures lists all."
     )

@@ -188,7 +188,8 @@ def _scatter(trace: Mapping[str, Any], x: Scale, y: Scale) -> list[str]:
         value, above = (np.asarray(each, dtype=float) for each in (trace["y"], bars["array"]))
         below = above if bars.get("arrayminus") is None else np.asarray(bars["arrayminus"], dtype=float)
         ends = zip(px, y.at(value - below), y.at(value + above), strict=True)
-        parts += [_line(at, low, at, high, colour) for at, low, high in ends if np.isfinite([low, high]).all()]
+        of_bars = _colour(bars.get("color"), colour)
+        parts += [_line(at, low, at, high, of_bars) for at, low, high in ends if np.isfinite([low, high]).all()]
     if "markers" in mode:
         edge = _colour((marker.get("line") or {}).get("color"), "none")
         fill = _colour(marker.get("color"), colour)
@@ -284,7 +285,8 @@ def _legend(traces: Iterable[Mapping[str, Any]]) -> tuple[list[str], float]:
         dash = DASHES.get(line.get("dash") or "", "")
         dashed = f' stroke-dasharray="{dash}"' if dash else ""
         if trace.get("mode") == "markers":
-            parts.append(_circle(across + 14, down - 4, 4, _colour(marker.get("color"), colour), colour))
+            mark = _star if marker.get("symbol") == "star" else _circle
+            parts.append(mark(across + 14, down - 4, 5, _colour(marker.get("color"), colour), colour))
         else:
             parts.append(f'<path d="M{across:.0f} {down - 4:.0f}h22" stroke="{colour}" stroke-width="3"{dashed}/>')
         parts.append(_text(across + 27, down, text))

@@ -3,7 +3,8 @@
   "use strict";
   var form = document.getElementById("question"), place = document.getElementById("answer");
   var state = document.getElementById("state"), problem = document.getElementById("problem");
-  var drawing = null, asked = 0;
+  var reading = document.getElementById("reading"), drawing = null, asked = 0;
+  var OPEN = "Say first what is open above.";
 
   function query() {
     var found = new URLSearchParams();
@@ -60,6 +61,27 @@
       });
     }).catch(function () { if (mine === asked) { state.textContent = ""; complain(""); } });
   }
+  // How the table was read: shown anew after each change of it; an answer waits until nothing is open.
+  function read(then) {
+    fetch("/reading?" + query()).then(function (response) { return response.text(); }).then(function (text) {
+      reading.innerHTML = text;
+      if (unread()) { place.innerHTML = ""; state.textContent = OPEN; } else if (then) { then(); }
+    });
+  }
+  function unread() { return reading.querySelector("[data-unread]"); }
+  reading.addEventListener("click", function (event) {
+    var choice = event.target.dataset.choice, columns = document.getElementById("columns");
+    if (!choice) { return; }
+    columns.value = [columns.value.trim(), choice].filter(Boolean).join(",");
+    read(null);
+    state.textContent = "Press Answer once it is read as it should be.";
+  });
+  place.addEventListener("click", function (event) {
+    if (!event.target.dataset.copies) { return; }
+    window.navigator.clipboard.writeText(document.getElementById(event.target.dataset.copies).textContent).then(function () {
+      document.getElementById("copied").textContent = "Copied.";
+    });
+  });
   form.addEventListener("submit", function (event) {
     if (form.method === "post") { return; }
     event.preventDefault();
@@ -87,7 +109,11 @@
     });
   }
   form.addEventListener("change", function (event) {
-    if (event.target.name === "table") { enter(event.target); ask(); }
+    if (event.target.name === "table") { enter(event.target); read(ask); }
+    else if (reading.contains(event.target)) { read(null); }
+    else if (event.target.type !== "file" && place.textContent && !unread()) { ask(); }
   });
-  if (!problem.textContent) { ask(); }
+  if (unread()) { state.textContent = OPEN; }
+  else if (form.hasAttribute("data-first")) { state.textContent = "Look at how the table was read, then press Answer."; }
+  else if (!problem.textContent) { ask(); }
 })();

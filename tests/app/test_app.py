@@ -1,7 +1,9 @@
 """The page says what the command line says, and its form asks all that the verb asks."""
 
+import contextlib
 import html
 import re
+import shlex
 
 import pytest
 from counting import counted
@@ -11,7 +13,9 @@ from cptlaw import examples
 
 pytest.importorskip("flask", reason="the app needs Flask: pip install 'cptlaw[app]'")
 pytest.importorskip("plotly", reason="the app needs Plotly: pip install 'cptlaw[app]'")
+from cptlaw_app.labels import LABELS
 from cptlaw_app.question import EXAMPLE_QUESTION, Desk, Problem, fields, verb
+from cptlaw_app.repeat import repeated
 from cptlaw_app.server import build
 from cptlaw_app.tables import Shelf, Upload
 
@@ -59,14 +63,49 @@ def test_the_form_asks_all_that_the_verb_asks(desk):
     names = {one.name for one in fields()}
     assert {"n_params", "ptpp", "tokens", "max_forgetting", "risk", "where", "shift", "columns", "losses"} <= names
     # Nothing that names a place on the machine which serves, or that only shapes what a terminal shows.
-    assert [one.name for one in fields() if one.first][-6:] == [
-        "n_params", "ptpp", "tokens", "target_tokens", "max_forgetting", "max_target_loss",
+    assert [one.name for one in fields() if one.first] == [
+        "base", "n_params", "ptpp", "shift", "target_tokens", "tokens", "max_forgetting", "max_target_loss", "gpus",
+        "gpu_hour",
     ]  # fmt: skip
     assert names.isdisjoint({"output", "force", "pilots", "schedules", "explain", "json", "strict", "seed", "runs"})
     left = {str(option.name) for option in verb().params} - names
     assert left <= {"runs", "schedules", "explain", "pilots", "output", "force", "seed", "strict", "json"} | {
         "verbose", "quiet", "help", "help_all", "anyway",
     }  # fmt: skip
+
+
+def test_fields_have_a_visitors_label_and_an_example():
+    assert {one.name for one in fields()} == set(LABELS)
+    for one in fields():
+        assert "_" not in one.label
+        assert one.choices or one.example
+
+
+@pytest.mark.parametrize(
+    ("table", "asked"),
+    [
+        ("none", {**WITHOUT, "gpus": "64xH100", "gpu_hour": "2.50", "max_drop": "mmlu=1pt"}),
+        ("none", {"base": "llama-3.1-8b", "target_tokens": "20B", "max_epochs": "4"}),
+        ("example", {**EXAMPLE_QUESTION, "where": 'ptpp <= 124 and lr_schedule == "constant"'}),
+    ],
+)
+def test_command_and_python_to_copy_ask_the_same(desk, call, monkeypatch, table, asked):
+    """What the two ask is caught on its way to the answer, so that nothing is fitted."""
+    found = []
+    monkeypatch.setattr(cl, "answer", lambda runs=None, **given: found.append((runs is None, given)) or "answered")
+    again = repeated(desk, {"table": table, **asked})
+    namespace = {}
+    exec(again["python"], namespace)
+    words = shlex.split(again["command"].replace("$(cptlaw example en-fr-pilot)", str(examples.path("en-fr-pilot"))))
+    assert words[:2] == ["cptlaw", "answer"]
+    with contextlib.suppress(AttributeError):  # of a text that is no answer
+        call(*words[1:])
+    desk.ask({"table": table, **asked})
+    python, command, page = (
+        {name: value for name, value in given.items() if value and name != "risk"} for _, given in found
+    )
+    assert python == command == page
+    assert {without for without, _ in found} == {table == "none"}
 
 
 def test_a_bad_field_says_why(desk):

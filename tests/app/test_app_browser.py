@@ -1,5 +1,7 @@
 """The app in a real browser."""
 
+from pathlib import Path
+
 import pytest
 from browsing import DESK, MARKS, PATIENCE, PHONE, answered, check_accessible, fits_the_width, served, shot
 
@@ -83,8 +85,28 @@ def test_a_bad_field_says_why_where_it_stands(browser, address):
 def test_a_table_from_this_machine_is_taken(browser, open_page, address):
     page = open_page(address)
     no_runs(page)
+    page.fill("#max_forgetting", "3%")
     with page.expect_navigation():
         page.set_input_files("#file", cl.examples.path("en-fr-pilot"))
     assert page.is_checked("input[name=table][value]:not([value=none]):not([value=example])")
     assert "en_fr_pilot.csv" in page.inner_text("fieldset")
-    assert page.input_value("#n_params") == "8B"
+    assert page.input_value("#n_params") == "8B"  # a question of the visitor's own stays
+
+
+def test_how_a_table_was_read_is_the_first_screen(open_page, address):
+    page = open_page(address, PHONE)
+    with page.expect_navigation():
+        page.set_input_files("#file", Path(__file__).parents[1] / "runs" / "messy" / "which_corpus.csv")
+    assert page.inner_text("#state") == "Say first what is open above."
+    assert page.inner_text("#answer") == ""
+    assert page.get_attribute("#read", "open") is not None
+    assert fits_the_width(page)
+    check_accessible(page)
+    shot(page, "app-reading-390")
+    page.click("text=replay=mix_ratio >> nth=0")
+    page.locator("#read:not([data-unread])").wait_for(state="attached")
+    assert page.input_value("#columns") == "replay=mix_ratio"
+    page.click("button[type=submit]")
+    answered(page)
+    assert "--columns replay=mix_ratio" in page.inner_text("#command")
+    assert "which_corpus.csv" in page.inner_text("#python")

@@ -1,10 +1,14 @@
 """Uploads: what is read, what is refused, and that nothing stays behind."""
 
 import io
+import re
+from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
 import pytest
 
+import cptlaw as cl
 from cptlaw.errors import DataError
 from cptlaw_app.tables import LARGEST, MOST_KEPT, Shelf, received
 
@@ -31,6 +35,50 @@ def test_uploads_are_read_with_the_messages_of_the_command_line_and_leave_nothin
         assert isinstance(found, Problem)
         assert found.text.startswith(said.partition(" is")[0])
         assert str(tmp_path) not in found.text
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_table_is_read_before_it_is_answered_from():
+    """A column that may be the replay is asked about, with choices; with one of them the answer is there."""
+    client = build().test_client()
+    content = Path("tests/runs/messy/which_corpus.csv").read_bytes()
+    place = client.post("/table", data={"file": (io.BytesIO(content), "ours.csv")}, headers=HERE).headers["Location"]
+    page = client.get(place, headers=HERE).get_data(as_text=True)
+    assert "data-first" in page
+    assert "data-unread" in page
+    choices = re.findall(r'data-choice="(.*?)"', page)
+    assert choices[:2] == ["replay=mix_ratio", "replay=1-mix_ratio"]
+    asked = dict(parse_qsl(urlsplit(place).query))
+    assert asked["n_params"] == "180M"  # what the table opens with: its largest model
+    refused = client.get("/answer", query_string=asked, headers=HERE)
+    assert refused.status_code == 400
+    assert "mix_ratio" in refused.get_data(as_text=True)
+    read = client.get("/reading", query_string={**asked, "columns": choices[0]}, headers=HERE).get_data(as_text=True)
+    assert "data-unread" not in read
+    assert "<td>mix_ratio</td><td>replay</td>" in read.replace(' class="number"', "")
+
+
+def test_evals_are_chosen_from_what_the_file_has():
+    client = build().test_client()
+    text = TABLE.replace("target", "japanese").replace("b,japanese", "b,english")
+    table = client.post("/table", data={"file": (io.BytesIO(text.encode()), "x.csv")}, headers=HERE).headers["Location"]
+    page = client.get(table, headers=HERE).get_data(as_text=True)
+    select = re.search(r'<select id="target_eval".*?</select>', page, re.DOTALL)[0]
+    assert re.findall(r"<option[^>]*>(.*?)</option>", select) == ["not said", "english", "japanese"]
+
+
+def test_nothing_that_is_shown_names_a_place_of_this_machine(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    client = build().test_client()
+    content = cl.examples.path("en-fr-pilot").read_bytes()
+    place = client.post("/table", data={"file": (io.BytesIO(content), "ours.csv")}, headers=HERE).headers["Location"]
+    asked = {**dict(parse_qsl(urlsplit(place).query)), "n_params": "124672", "ptpp": "279", "tokens": "1M"}
+    for page in ("/", "/answer", "/report"):
+        answer = client.get(page, query_string=asked, headers=HERE)
+        assert answer.status_code == 200
+        text = answer.get_data(as_text=True)
+        assert str(tmp_path) not in text
+        assert "ours.csv" in text
     assert list(tmp_path.iterdir()) == []
 
 

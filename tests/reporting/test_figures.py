@@ -234,3 +234,32 @@ def test_figures_in_a_notebook_need_no_network(monkeypatch):
     assert "A &lt;title&gt;" in second
     assert second.count("</script>") == 1  # what a trace is called ends no script
     assert f"v{room.IN_NOTEBOOK.split('plotly-cartesian-')[1].split('.min')[0]}\n" in first
+
+
+def test_losses_along_replay_stand_beside_what_was_measured_nearest(runs):
+    """Rings are the fitted losses of the runs nearest in size, budget and tokens, in this order."""
+    answer = cl.answer(runs, n_params="1M", ptpp=400, tokens="20M", max_forgetting="60%")
+    figure = cl.figures.losses_by_replay(answer.plan)
+    rings = {trace.name: trace for trace in figure.drawing.data if (trace.name or "").endswith("measured")}
+    for role in ("target", "source"):
+        rows = runs.on(role).frame
+        rows = rows[(rows["n_params"] == 124_672) & (rows["ptpp"] == 279) & (rows["lr_schedule"] == "constant")]
+        last = rows[rows["tokens"] == rows["tokens"].max()]
+        found = rings[f"{role} loss, measured"]
+        assert sorted(found.y) == pytest.approx(sorted(last["loss"]))
+        assert sorted(found.x) == pytest.approx(sorted(last["replay"]))
+
+
+def test_without_runs_forgetting_and_gain_are_drawn_as_the_answer_has_them():
+    question = {"n_params": "8B", "ptpp": 1875, "target_tokens": "20B", "shift": "language"}
+    answer = cl.answer(**question, max_forgetting="5%")
+    figure = cl.plot(answer)
+    row = answer.along_replay(answer.replay)
+    for name in ("tokens", "forgetting", "forgetting_lo", "forgetting_hi"):
+        assert row[name] == pytest.approx(getattr(answer, name))
+    stars = {round(float(trace.y[0]), 9) for trace in figure.drawing.data if trace.name == "plan"}
+    assert stars == {round(answer.forgetting, 9), round(answer.target_gain[1], 9)}
+    assert np.all(np.diff(figure.data["forgetting"]) < 0)
+    free = cl.answer(**question)
+    assert cl.plot(free).data["forgetting"].iloc[0] == pytest.approx(free.options[0]["forgetting"])
+    assert not [trace for trace in cl.plot(free).drawing.data if trace.name == "plan"]

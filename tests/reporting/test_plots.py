@@ -109,8 +109,6 @@ def test_a_plan_says_and_writes_no_more_than_before(target, source):
 def test_what_has_no_figure_says_so(runs, target):
     with pytest.raises(cl.UsageError, match="no figure of a ShiftFit"):
         cl.plot(object.__new__(ShiftFit))
-    with pytest.raises(cl.UsageError, match="no figure of a Answer"):
-        cl.plot(cl.answer(n_params="8B", ptpp=1875, target_tokens="20B", shift="language"))
     with pytest.raises(cl.UsageError, match="no figure of a Runs"):
         cl.plot(runs)
 

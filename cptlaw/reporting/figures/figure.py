@@ -274,6 +274,12 @@ def add_band(drawing: Any, x: Any, low: Any, high: Any, fill: str, **rest: Any) 
     )
 
 
+def add_limit(drawing: Any, value: float, ends: tuple[float, float], name: str) -> None:
+    """Draw a limit across a figure, named in its legend."""
+    line = {"color": INK, "width": 1, "dash": "dot"}
+    drawing.add_scatter(x=[*ends], y=[value, value], mode="lines", line=line, name=name, hoverinfo="skip")
+
+
 @dataclass(frozen=True)
 class Panels:
     """Small multiples in rows and columns, which restack into fewer columns on a narrow screen.

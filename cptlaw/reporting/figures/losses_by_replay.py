@@ -8,10 +8,12 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.planning import MixPlan
-from cptlaw.reporting.figures.figure import COLOURS, DASHES, INK, STAR, Figure, axis, bars, blank
+from cptlaw.planning.loss import Loss
+from cptlaw.reporting.figures.figure import COLOURS, DASHES, INK, STAR, Figure, add_limit, axis, bars, blank, level_text
 from cptlaw.units import format_quantity
 
 PLACES = 61
+SAME = 0.05  # e-folds: sizes, budgets and tokens closer than this are one
 
 
 def losses_by_replay(plan: MixPlan) -> Figure:
@@ -25,13 +27,17 @@ def losses_by_replay(plan: MixPlan) -> Figure:
     Returns
     -------
     Figure
-        Data: replay, tokens, target_loss and, with a source fit, source_loss and forgetting.
+        Data: replay, tokens, target_loss and, with a source fit, source_loss and forgetting. Rings are losses of the
+        fitted runs nearest to the plan, with what the same laws forecast for these where they are not of its size.
     """
     mix: Any = plan.mix
-    replay = np.linspace(mix.low, min(mix.high, 0.999), PLACES) if mix.high > mix.low else np.array([mix.low])
+    # More places near none, where forgetting falls steeply.
+    along = np.linspace(0.0, 1.0, PLACES) ** 2
+    replay = mix.low + (min(mix.high, 0.999) - mix.low) * along if mix.high > mix.low else np.array([mix.low])
     tokens = _tokens(plan, replay)
     data = pd.DataFrame({"replay": replay, "tokens": tokens})
     drawing = blank()
+    rings = []
     for place, loss in enumerate(mix.losses):
         name = f"{loss.role}_loss"
         data[name] = loss.at(replay, tokens)
@@ -43,15 +49,17 @@ def losses_by_replay(plan: MixPlan) -> Figure:
             name=f"{loss.role} loss",
             hovertemplate=f"%{{x:.1%}} replay: {loss.role} loss %{{y:.4f}}<extra></extra>",
         )
+        rings.append(_rings(drawing, loss, float(np.median(tokens)), COLOURS[place]))
     if mix.forgetting is not None and "source_loss" in data:
         data["forgetting"] = mix.forgetting.of(data["source_loss"].to_numpy())
     for limit in mix.limits:
-        drawing.add_hline(y=limit.threshold, line={"color": INK, "width": 1, "dash": "dot"}, annotation_text=limit.name)
+        name = f"limit on {limit.name.removeprefix('max-').replace('-', ' ')}"
+        add_limit(drawing, limit.threshold, (replay[0], replay[-1]), name)
     _mark(drawing, plan)
     drawing.update_layout(xaxis=axis("replay"), yaxis=axis("loss", f"loss ({plan.unit})"))
     fixed = float(np.ptp(tokens)) == 0.0
     count = f"{format_quantity(float(tokens[0]))} tokens" if fixed else "as many tokens as the target text makes"
-    caption = f"Losses that the fits forecast along replay, with {count}."
+    caption = f"Losses that the fits forecast along replay, with {count}.{next(filter(None, rings), '')}"
     return Figure("losses-by-replay", plan.title, caption, data, drawing)
 
 
@@ -82,3 +90,40 @@ def _mark(drawing: Any, plan: MixPlan) -> None:
             showlegend=name == "target_loss",
             hovertemplate=f"plan: %{{x:.1%}} replay, {name.replace('_', ' ')} %{{y:.4f}}<extra></extra>",
         )
+
+
+def _rings(drawing: Any, loss: Loss, tokens: float, colour: str) -> str:
+    """Draw what was measured nearest to the plan, and the forecast for it; return what the caption says of it."""
+    wanted = {**loss.known, "tokens": tokens}
+    rows, at = loss.fit.data, {}
+    if rows.empty or not {"replay", "tokens"} <= set(rows.columns):
+        return ""
+    rows = rows[rows["tokens"] > 0]
+    for name in ("n_params", "ptpp", "tokens"):
+        if name not in rows.columns or name not in wanted or rows.empty:
+            continue
+        apart = np.abs(np.log(rows[name].astype(float) / wanted[name]))
+        rows = rows[apart <= apart.min() + SAME]
+        at[name] = float(np.median(rows[name].astype(float)))
+    if rows.empty:
+        return ""
+    replay = np.linspace(float(rows["replay"].min()), float(rows["replay"].max()), PLACES)
+    away = any(abs(np.log(value / wanted[name])) > SAME for name, value in at.items())
+    if away and replay[-1] > replay[0]:
+        there = loss.frame(replay, at["tokens"]).assign(**at)
+        line = {"color": colour, "width": 1}
+        drawing.add_scatter(
+            x=replay, y=loss.predict(there), mode="lines", line=line, showlegend=False, hoverinfo="skip"
+        )
+    drawing.add_scatter(
+        x=rows["replay"].astype(float),
+        y=rows["loss"].astype(float),
+        mode="markers",
+        marker={"color": "#ffffff", "line": {"color": colour, "width": 1.5}, "size": 7, "symbol": "circle"},
+        name=f"{loss.role} loss, measured",
+        hovertemplate=f"measured at %{{x:.1%}} replay: {loss.role} loss %{{y:.4f}}<extra></extra>",
+    )
+    where = [level_text(name, at[name]) for name in ("n_params", "ptpp") if name in at]
+    place = ", ".join([*where, f"{format_quantity(at['tokens'], 3)} tokens"])
+    fine = ", with the thin line that the same laws forecast there" if away else ""
+    return f" Rings are measured losses of the nearest runs ({place}){fine}."
