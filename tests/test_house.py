@@ -47,10 +47,10 @@ CEILINGS = {
     "importing": 2161,
     "laws": 3650,
     "planning": 4881,
-    "reporting": 2173,
+    "reporting": 2215,
     "runs": 4033,
     "schedules": 507,
-    "cptlaw_app": 357,
+    "cptlaw_app": 470,
     "cptlaw_sweep": 5213,
 }
 IN_ALL = 36929
