@@ -74,6 +74,9 @@ def tuned_by_runs(runs: Runs, n_params: float, tokens: float | None) -> dict[str
     At least two sizes or token counts must have three rates and three batches each, or the valley's bottom is a guess.
     """
     names = ["n_params", "tokens", "lr_peak", "batch_tokens", "loss"]
+    if "batch_tokens" not in runs.frame.columns and {"step", "tokens"} <= set(runs.frame.columns):
+        step = runs.frame["step"].where(runs.frame["step"] > 0)
+        runs = replace(runs, frame=runs.frame.assign(batch_tokens=runs.frame["tokens"] / step))
     target = next((name for name in runs.evals if runs.role(name) == "target"), None)
     if tokens is None or target is None or not set(names) <= set(runs.frame.columns):
         return {}
@@ -83,9 +86,9 @@ def tuned_by_runs(runs: Runs, n_params: float, tokens: float | None) -> dict[str
     if (levels >= LEAST_LEVELS).all(axis=1).sum() < LEAST_CELLS:
         return {}
     best = [float(f"{value:.3g}") for value in fit_valley(rows).best(n_params, tokens)]
-    ends = {name: (float(rows[name].min()), float(rows[name].max())) for name in ("lr_peak", "batch_tokens")}
     result: dict[str, Any] = {"lr_why": f"from the valley of rate and batch in your {len(rows)} runs"}
-    for (name, (low, high)), value in zip(ends.items(), best, strict=True):
+    for name, value in zip(("lr_peak", "batch_tokens"), best, strict=True):
+        low, high = (float(f"{end:.3g}") for end in (rows[name].min(), rows[name].max()))
         result |= {name: min(max(value, low), high), f"{name}_lo": low, f"{name}_hi": high}
     return result
 

@@ -109,6 +109,11 @@ reading = several(
         type=click.Choice(["non_embedding", "total"]),
         help="Which parameters n_params counts, if the file does not say.",
     ),
+    click.option(
+        "--all-runs",
+        is_flag=True,
+        help="Keep runs that did not finish, and all of a sweep of rates and not the best of each cell alone.",
+    ),
 )
 table = several(click.argument("runs", type=click.Path()), reading)
 
@@ -249,7 +254,8 @@ def _same(names: Collection[str], others: Mapping[str, str | None]) -> list[str]
         given = context.params.get(name)
         if isinstance(parameter, click.Option) and parameter.is_flag:
             # A flag that is kept in the context has no value here: that it was given says that it is on.
-            words += [parameter.secondary_opts[0] if given is False else parameter.opts[0]]
+            off = [] if parameter.expose_value else parameter.opts[:1]
+            words += off if given is None else parameter.secondary_opts[:1] if not given else parameter.opts[:1]
             continue
         for value in given if isinstance(given, tuple) else () if given is None else (given,):
             words += [str(value)] if isinstance(parameter, click.Argument) else [parameter.opts[0], str(value)]
@@ -323,6 +329,6 @@ def keep_answers(runs: str, given: Mapping[str, Any]) -> Path | None:
     return keep_replies(runs, given) if any(given.values()) else None
 
 
-TABLE_OPTIONS = ("source_eval", "target_eval", "n_params_kind")
+TABLE_OPTIONS = ("source_eval", "target_eval", "n_params_kind", "all_runs")
 READING = ("columns", "losses", "score_columns", *TABLE_OPTIONS)
 SAME = {"runs", "law_name", "on", "where", *READING, "fix", "tie", "bound", "prior", "schedules"}

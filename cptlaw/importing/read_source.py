@@ -21,6 +21,7 @@ def read(
     source_eval: str | None = None,
     target_eval: str | None = None,
     n_params_kind: str | None = None,
+    all_runs: bool = False,
 ) -> Reading:
     """Say what each column of a source was taken for, and ask about those that were not understood.
 
@@ -30,7 +31,7 @@ def read(
     ----------
     source
         A runs table, as for `read_runs`; a file or a folder of logs, or ``wandb:ENTITY/PROJECT``, as for `import_logs`.
-    columns, losses, scores, source_eval, target_eval, n_params_kind
+    columns, losses, scores, source_eval, target_eval, n_params_kind, all_runs
         As for `read_runs`.
 
     Returns
@@ -55,15 +56,16 @@ def read(
     """
     roles = {"source_eval": source_eval, "target_eval": target_eval}
     if _is_log(source):
-        runs = import_logs(source, n_params_kind=n_params_kind)
+        runs = import_logs(source, n_params_kind=n_params_kind, all_runs=all_runs)
         return understand(runs.with_roles(**roles))
-    how = {"columns": columns, "losses": losses, "scores": scores, "n_params_kind": n_params_kind, **roles}
+    how = {"columns": columns, "losses": losses, "scores": scores, "n_params_kind": n_params_kind, "all_runs": all_runs}
+    how |= roles
     reading = understand(source, **how)
     has_losses = any(one.meaning == "loss" or one.meaning.startswith("loss of ") for one in reading.columns)
     if reading.runs is None and not has_losses and isinstance(source, str | Path) and not columns:
         # A trainer's log may be a table too: what is none as it stands may be one of the formats that are imported.
         try:
-            return understand(import_logs(source, n_params_kind=n_params_kind).with_roles(**roles))
+            return understand(import_logs(source, n_params_kind=n_params_kind, all_runs=all_runs).with_roles(**roles))
         except CptlawError:
             pass
     return reading

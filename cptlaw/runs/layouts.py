@@ -113,11 +113,10 @@ def _mapped(
 
 
 def without_failed(raw: RawTable) -> RawTable:
-    """Return a table without runs that did not come so far: by their state, or by what stands in place of a loss.
+    """Return a table without the losses of runs that did not come so far: a word such as OOM stands for them.
 
-    A word such as OOM stands there, or nothing in a few rows of many; a slip in a small table is complained of.
+    Or nothing, in a few rows of many; a slip in a small table is complained of.
     """
-    raw = _without_unfinished(raw)
     long = raw.taken.get("loss")
     places = [long] if long is not None else list(loss_columns(map(str, raw.frame.columns)).values())
     columns, words, left, count = {}, dict[str, None](), np.ones(len(raw.frame), dtype=bool), 0
@@ -141,7 +140,7 @@ def without_failed(raw: RawTable) -> RawTable:
     return raw.reshaped(frame, f"left out: {count} losses that say {listed(map(repr, words))}")
 
 
-def _without_unfinished(raw: RawTable) -> RawTable:
+def without_unfinished(raw: RawTable) -> RawTable:
     """Return a table without the runs whose column of states says that they did not finish."""
     for name in raw.free:
         if name.strip().lower().rpartition(".")[2] not in ("state", "status"):
@@ -150,7 +149,8 @@ def _without_unfinished(raw: RawTable) -> RawTable:
         failed = states.isin(FAILED).to_numpy()
         if failed.any() and not failed.all():
             said = listed(map(repr, sorted(states[failed].unique())))
-            return raw.reshaped(raw.frame[~failed], f"left out: {failed.sum()} rows of runs whose {name!r} is {said}")
+            note = f"left out: {failed.sum()} rows of runs whose {name!r} is {said} (--all-runs keeps them)"
+            return raw.reshaped(raw.frame[~failed], note)
     return raw
 
 

@@ -170,19 +170,15 @@ def budget_or_progress(raw: RawTable) -> RawTable:
 
 
 def peak_of_rates(raw: RawTable) -> RawTable:
-    """Return a table of CPT whose column ``lr`` is the peak rate, where it holds one rate for each run."""
+    """Return a table whose column ``lr`` is the peak rate, where it holds one rate for each run."""
     taken = raw.taken
-    if (
-        "lr" not in taken
-        or {"lr_peak", "phase"} & set(taken)
-        or "run" not in taken
-        or not {"replay", "ptpp"} & set(taken)
-    ):
+    if "lr" not in taken or {"lr_peak", "phase"} & set(taken) or "run" not in taken:
         return raw
     rates, runs = to_numbers(raw.frame[taken["lr"]])[0], hashable(raw.frame[taken["run"]])
     # By number: as labels of the result pandas would refuse names that are no text, such as half a character.
     by_run = pd.Series(rates).groupby(pd.factorize(runs.to_numpy(dtype=object))[0]).agg(["min", "max", "count"])
-    few = len(np.unique(by_run["max"])) <= max(1, len(by_run) // 2) or "step" not in taken
+    few = len(np.unique(by_run["max"])) <= max(1, len(by_run) // 2)
+    few |= "step" not in taken and bool({"replay", "ptpp"} & set(taken))
     if not np.isfinite(rates).all() or (rates <= 0).any() or not few or (by_run["min"] != by_run["max"]).any():
         return raw
     return raw.reshaped(raw.frame.assign(lr_peak=rates), f"lr_peak: {taken['lr']!r}, which holds one rate for each run")

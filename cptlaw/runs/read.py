@@ -16,7 +16,14 @@ from cptlaw.runs.csv_file import read_csv
 from cptlaw.runs.dataframe import from_dataframe
 from cptlaw.runs.expressions import IGNORE, as_texts, expression
 from cptlaw.runs.json_file import read_json
-from cptlaw.runs.layouts import parts_as_shares, units_below, without_errors, without_failed, without_summaries
+from cptlaw.runs.layouts import (
+    parts_as_shares,
+    units_below,
+    without_errors,
+    without_failed,
+    without_summaries,
+    without_unfinished,
+)
 from cptlaw.runs.markdown_file import read_markdown
 from cptlaw.runs.naming import about_scores, loss_columns, name_columns, quoted
 from cptlaw.runs.number_formats import (
@@ -47,7 +54,7 @@ from cptlaw.runs.validate import check_table
 from cptlaw.runs.wide import stacked
 from cptlaw.units import parse_quantity
 
-LAYOUTS = (units_below, without_summaries, without_errors, parts_as_shares, without_failed)
+LAYOUTS = (units_below, without_summaries, without_errors, parts_as_shares, without_unfinished, without_failed)
 LEAST_WIDE = 2  # columns of losses that make a table a wide one without being told
 _ENDINGS = ".csv, .tsv, .jsonl, .ndjson, .json (each also with .gz), .parquet, .xlsx (or .xlsx#SHEET), .md"
 
@@ -61,6 +68,7 @@ def read_runs(
     source_eval: str | None = None,
     target_eval: str | None = None,
     n_params_kind: str | None = None,
+    all_runs: bool = False,
 ) -> Runs:
     """Read a runs table and check every row of it.
 
@@ -81,6 +89,9 @@ def read_runs(
         The evals whose roles are source and target, where they are not called so.
     n_params_kind
         ``"non_embedding"`` or ``"total"``: what the column ``n_params`` counts.
+    all_runs
+        Whether runs count that did not finish, and all of a sweep of rate and batch. Else laws are fitted to the best
+        run of each cell: of the same size, tokens, budget, mix and corpus.
 
     Returns
     -------
@@ -108,7 +119,8 @@ def read_runs(
             raise UsageError(
                 "columns=, losses= and scores= tell how to read a file, and these runs have been read. Leave them out."
             )
-        return source.with_roles(source_eval, target_eval, _checked_kind(n_params_kind))
+        kept: Runs = replace(source, all_runs=source.all_runs or all_runs)
+        return kept.with_roles(source_eval, target_eval, _checked_kind(n_params_kind))
     table = shaped(
         source,
         columns=columns,
@@ -117,6 +129,7 @@ def read_runs(
         source_eval=source_eval,
         target_eval=target_eval,
         n_params_kind=n_params_kind,
+        all_runs=all_runs,
     )
     if table.runs is None:
         raise table.error or DataError(f"{table.raw.label}: cannot be read as runs.")
@@ -168,13 +181,15 @@ def shaped(source: Any, **how: Any) -> Shaped:
     _checked_kind(how.get("n_params_kind"))
     # Kept with the table, so that answers can name commands that read it in the same way.
     read_with = _as_flags(how.get("columns"), how.get("losses"), how.get("scores"))
+    read_with += ["--all-runs"] if how.get("all_runs") else []
     how, kept = with_replies(source, how)
     columns, losses, scores = how.get("columns"), how.get("losses"), how.get("scores")
     named, constants = _constants(columns)
     found = raw = _found(source, named)
     try:
         plain = (unnested, decimal_marks, plain_units, budget_or_progress)
-        for shape in (*LAYOUTS, *plain, by_amount, parameters_in, unnamed_mix):
+        layouts = [shape for shape in LAYOUTS if shape is not without_unfinished or not how.get("all_runs")]
+        for shape in (*layouts, *plain, by_amount, parameters_in, unnamed_mix):
             raw = shape(raw)
         raw = _with_expressions(_with_constants(raw, constants), named or {})
         if losses is None and not {"loss", "eval"} & set(raw.taken):
@@ -184,7 +199,8 @@ def shaped(source: Any, **how: Any) -> Shaped:
         for shape in (loss_in_other_units, joined_shares, runs_of_steps, values_beside_losses, peak_of_rates):
             raw = shape(raw)
         runs = check_table(replace(raw, notes=(*kept, *raw.notes)), how.get("n_params_kind"))
-        runs = replace(runs, read_with=tuple(read_with)).with_roles(how.get("source_eval"), how.get("target_eval"))
+        runs = replace(runs, read_with=tuple(read_with), all_runs=bool(how.get("all_runs")))
+        runs = runs.with_roles(how.get("source_eval"), how.get("target_eval"))
     except DataError as error:
         return Shaped(found, raw, columns or {}, losses, scores, None, error)
     return Shaped(found, raw, columns or {}, losses, scores, runs)

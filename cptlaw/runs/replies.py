@@ -78,8 +78,8 @@ def keep_replies(source: str | Path, given: Mapping[str, Any]) -> Path | None:
 
     place = place_of_replies(source)
     how, _ = with_replies(source, given)
-    if place is None or not how:
-        return None
     ordered = {name: how[name] for name in (*MAPPINGS, *TEXTS) if name in how}
+    if place is None or not ordered:
+        return None
     text = yaml.safe_dump(ordered, sort_keys=False, allow_unicode=True, default_flow_style=False)
     return write_text(place, _HEAD.format(Path(source).name) + text, TEXT)

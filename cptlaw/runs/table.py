@@ -56,6 +56,8 @@ class Runs:
         The options of the command line, besides the roles, that read the file as these runs.
     settled
         Columns of the file that are not canonical and of which it is known what they are.
+    all_runs
+        Whether runs count that did not finish, and all of a sweep of rates rather than the best of each cell.
     """
 
     frame: pd.DataFrame
@@ -66,6 +68,7 @@ class Runs:
     assumed: tuple[str, ...] = ()
     read_with: tuple[str, ...] = ()
     settled: frozenset[str] = frozenset()
+    all_runs: bool = False
 
     def __len__(self) -> int:
         return len(self.frame)

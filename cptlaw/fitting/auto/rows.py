@@ -18,6 +18,7 @@ from cptlaw.runs import Runs
 from cptlaw.runs.kinds import kinds
 from cptlaw.runs.order import in_order
 from cptlaw.runs.schema import MIX, mix_columns
+from cptlaw.runs.sweeps import mistuned, mistuned_runs
 
 # Warm-up of the rate, and the jump of losses that it brings, are no part of any law without schedules. Where the rate
 # of each point is known, points up to twice its warm-up are left out; where it is not, those in the first tenth of a
@@ -116,6 +117,12 @@ def choose_rows(table: Runs, on: str, where: str | None, all_schedules: bool = F
     findings: list[Finding] = []
     frame = rows.frame
     is_cpt = any(name in frame.columns for name in CPT_COLUMNS)
+    if not all_schedules and not table.all_runs:
+        worse_runs, tuned = mistuned_runs(table, where)
+        worse = frame["run"].isin(worse_runs).to_numpy()
+        if worse.any():
+            findings.append(mistuned(rows, worse_runs, tuned))
+            rows = replace(rows, frame=(frame := frame[~worse]))
     merged = frame.get("merge_weight", pd.Series(1.0, frame.index)).fillna(1.0) < 1
     if (all_schedules or not is_cpt) and (merged := merged & (frame.get("tokens", 1) != 0)).any():
         message = (

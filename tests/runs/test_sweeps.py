@@ -1,0 +1,77 @@
+"""Sweeps of rate and batch: laws are fitted to the best run of each cell, and the rest is told and left out."""
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import cptlaw as cl
+from cptlaw.runs.sweeps import mistuned_runs
+
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+
+
+def sweep(names=("lr", "batch_seqs"), seeds=(0,)):
+    """Return models from scratch at three rates and two batches, of which .001 and 256 are the best."""
+    rows = []
+    for n, d, rate, batch, seed in itertools.product(
+        (1e8, 4e8, 1.6e9), (2e9, 8e9, 32e9), (5e-4, 1e-3, 2e-3), (64, 256), seeds
+    ):
+        loss = 1.8 + 400 / n**0.34 + 1200 / d**0.37
+        off = 0.02 * np.log2(rate / 1e-3) ** 2 + 0.03 * (batch == 64) + 0.001 * seed
+        rows.append((f"{n:g}-{d:g}-{rate:g}-{batch}-{seed}", n, d, rate, batch, seed, loss * (1 + off)))
+    return pd.DataFrame(rows, columns=["run", "n_params", "tokens", *names, "seed", "loss"])
+
+
+def test_the_best_of_each_cell_is_left():
+    runs = cl.read_runs(sweep())
+    worse, tuned = mistuned_runs(runs)
+    kept = runs.frame[~runs.frame["run"].isin(worse)]
+    assert len(kept) == 9
+    assert set(kept["lr_peak"]) == {1e-3}
+    assert set(kept["batch_seqs"]) == {256}
+    assert set(tuned) == {"lr", "lr_peak", "batch_seqs"}
+
+
+def test_seeds_of_one_setting_stay_together():
+    worse, _ = mistuned_runs(cl.read_runs(sweep(seeds=(0, 1, 2))))
+    assert len(sweep(seeds=(0, 1, 2))) - len(worse) == 27
+
+
+def test_a_rate_that_a_law_reads_is_no_sweep():
+    """Of continual pre-training the peak rate is an input."""
+    frame = sweep(names=("lr_peak", "batch_seqs")).assign(replay=0.1, ptpp=100)
+    worse, tuned = mistuned_runs(cl.read_runs(frame))
+    assert tuned == ["batch_seqs"]
+    assert len(worse) == len(frame) / 2
+
+
+def test_a_fit_is_of_the_best_runs_unless_all_are_asked_for():
+    best = cl.fit("auto", cl.read_runs(sweep()), on="target")
+    assert best.n_points == 9
+    (said,) = [one for one in best.findings if one.code == "mistuned-runs"]
+    assert said.data["runs"] == 45
+    assert cl.fit("auto", cl.read_runs(sweep(), all_runs=True), on="target").n_points == 54
+    assert len(cl.read(sweep(), all_runs=True).runs) == 54
+
+
+def test_a_table_without_a_sweep_loses_nothing():
+    frame = sweep()
+    plain = frame[(frame["lr"] == 1e-3) & (frame["batch_seqs"] == 256)]
+    assert mistuned_runs(cl.read_runs(plain)) == (frozenset(), [])
+
+
+@pytest.mark.skipif(not (DATA / "openeuro_dense.csv").is_file(), reason="OpenEuroLLM's table is not here")
+def test_a_real_sweep_forecasts_its_largest_size_from_the_best_of_each_cell():
+    runs = cl.read_runs(DATA / "openeuro_dense.csv")
+    fit = cl.fit("auto", runs, on="target", where="n_params < 4e8")
+    large = runs.frame[runs.frame["n_params"] > 4e8]
+    best = large.loc[large.groupby("tokens")["loss"].idxmin()]
+    error = np.log(fit.forecast(best[["n_params", "tokens"]])["loss"].to_numpy() / best["loss"].to_numpy())
+    assert np.abs(error).mean() < 0.004  # .0087 of all runs
+    answer = cl.answer(runs, n_params=1.3e9, tokens=1e11)
+    assert 4e-4 < answer.lr_peak < 1.2e-3
+    assert 5e5 < answer.batch_tokens < 2e6
+    assert "687 runs" in answer.lr_why
