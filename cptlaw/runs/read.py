@@ -200,10 +200,21 @@ def shaped(source: Any, **how: Any) -> Shaped:
             raw = shape(raw)
         runs = check_table(replace(raw, notes=(*kept, *raw.notes)), how.get("n_params_kind"))
         runs = replace(runs, read_with=tuple(read_with), all_runs=bool(how.get("all_runs")))
-        runs = runs.with_roles(how.get("source_eval"), how.get("target_eval"))
+        told = _roles_told(runs)
+        runs = runs.with_roles(*(how.get(f"{role}_eval") or told.get(role) for role in ("source", "target")))
     except DataError as error:
         return Shaped(found, raw, columns or {}, losses, scores, None, error)
     return Shaped(found, raw, columns or {}, losses, scores, runs)
+
+
+def _roles_told(runs: Runs) -> dict[str, str]:
+    """Return the evals that a column ``role`` calls source or target, where it does so of one eval alone."""
+    if "role" not in runs.frame.columns:
+        return {}
+    pairs = runs.frame[["eval", "role"]].astype(str).drop_duplicates()
+    named = {role: pairs.loc[pairs["role"].str.strip().str.lower() == role, "eval"] for role in ("source", "target")}
+    own = {"source", "target"} & set(runs.evals)
+    return {role: str(evals.iloc[0]) for role, evals in named.items() if len(evals) == 1 and not own}
 
 
 def _as_flags(

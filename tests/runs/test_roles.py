@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import cptlaw as cl
@@ -30,3 +31,13 @@ def test_what_the_losses_do_not_tell_stays_open():
     flat = runs.frame.astype({"eval": str}).assign(loss=2.0)
     assert cl.read_runs(flat).with_inferred_role("fr").role("fr") == "other"
     assert cl.read_runs(flat.drop(columns="replay")).with_inferred_role("fr").role("fr") == "other"
+
+
+def test_a_column_of_roles_tells_them_where_each_is_one_evals():
+    rows = [("a", "web", "source"), ("a", "code", "target"), ("a", "books", "other"), ("b", "web", "source")]
+    table = pd.DataFrame(rows, columns=["run", "eval", "role"]).assign(loss=2.5, tokens=1e9)
+    runs = cl.read_runs(table)
+    assert [runs.role(name) for name in ("web", "code", "books")] == ["source", "target", "other"]
+    assert cl.read_runs(table, source_eval="books").role("books") == "source"
+    several = cl.read_runs(table.assign(role=table["role"].replace("other", "source")))
+    assert [several.role(name) for name in ("web", "code")] == ["other", "target"]

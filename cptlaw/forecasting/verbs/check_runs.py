@@ -121,7 +121,9 @@ def check(
     points = pd.DataFrame() if at is None else in_tokens(as_points(at), table.frame)
     if on in table.scores:
         return check_scores(table, on, where)
-    about = [*copied, *data_errors(table if where is None else table.where(where))]
+    rows = table if where is None else table.where(where)
+    # A fit looks at its own eval, which is neither source nor target perhaps.
+    about = [*copied, *dict.fromkeys([*data_errors(rows), *(data_errors(rows, on) if on in rows.evals else ())])]
     if law_name == "auto":
         refuse_restraint(restraint)
         of_auto = check_auto(table, on, where, schedules, points)
