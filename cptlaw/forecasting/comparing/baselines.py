@@ -11,6 +11,7 @@ from cptlaw.fitting.checking.distance import directions_of, scaled
 from cptlaw.laws.calculus import Array
 
 INPUTS = ("n_params", "tokens", "replay", "ptpp", "lr_peak")
+ALIKE = (*INPUTS, "lr_schedule", "domain")  # in which runs must agree, but for what is decided, to be alternatives
 FAR = 1e6  # weight of a direction that comes before all others
 
 Baseline = Callable[[pd.DataFrame, pd.DataFrame], Array]
@@ -77,7 +78,7 @@ def regret(rows: pd.DataFrame, predicted: Array) -> float:
     predicted
         Their forecast losses, (n,).
     """
-    known = [name for name in (*INPUTS, "lr_schedule", "domain") if name in rows.columns]
+    known = [name for name in ALIKE if name in rows.columns]
     frame = rows[known].copy()
     frame["loss"], frame["predicted"] = rows["loss"].to_numpy(dtype=float), predicted
     lost: list[float] = []
@@ -88,8 +89,9 @@ def regret(rows: pd.DataFrame, predicted: Array) -> float:
         groups = frame
         if decision == "n_params":  # another size at the same compute
             # Sizes are a choice only at the same cost: at the same tokens the larger model would always win.
-            compute = np.log(frame["n_params"].astype(float) * frame["tokens"].astype(float))
-            groups = frame.assign(compute=np.round(compute / SAME_FLOPS))
+            trained = frame[frame["tokens"] > 0] if "tokens" in frame.columns else frame.head(0)
+            compute = np.log(trained["n_params"].astype(float) * trained["tokens"].astype(float))
+            groups = trained.assign(compute=np.round(compute / SAME_FLOPS))
             others = [*(name for name in others if name != "tokens"), "compute"]
         repeats = groups.groupby([*others, decision], dropna=False, observed=True)[["loss", "predicted"]].mean()
         levels = list(range(len(others))) if len(others) > 1 else 0  # a list of one level is not what pandas 2.1 takes

@@ -23,7 +23,7 @@ from cptlaw.fitting.solving.restraint import Restraint
 from cptlaw.fitting.solving.training_rows import training_rows
 from cptlaw.forecasting.comparing.all_laws import with_all
 from cptlaw.forecasting.comparing.auto_folds import NamedForecast, adapted, of_auto, with_base_models
-from cptlaw.forecasting.comparing.baselines import BASELINES, INPUTS, have_budgets, regret
+from cptlaw.forecasting.comparing.baselines import ALIKE, BASELINES, have_budgets, regret
 from cptlaw.forecasting.comparing.compare_scores import ScoreComparisonFrame, compare_scores
 from cptlaw.forecasting.comparing.comparison import ComparisonFrame
 from cptlaw.forecasting.comparing.coverage import held, points_of_fold
@@ -36,7 +36,7 @@ from cptlaw.result import Progress
 from cptlaw.runs import Runs
 from cptlaw.signatures import spell_out
 
-JUDGED = ["run", "base_model", "loss", "merge_weight", *INPUTS]
+JUDGED = ["run", "base_model", "loss", "merge_weight", *ALIKE]
 AUTO = "auto"
 CLEAR = 2.0  # standard errors by which a law must be behind the best to be called worse
 
@@ -138,7 +138,9 @@ def compare(
     outcomes = {one.spec: _or_why_not(_outcome_of, one, given, on, where, how, progress) for one in chosen}
     frame = adapted(given, on, where)
     plain = [] if frame is None else folds_of(how, frame, given)[0]
-    if AUTO in named and frame is not None:
+    if AUTO in named and frame is None:
+        outcomes[AUTO] = f"law auto needs rows of trained models, and no row of {on!r} has tokens above 0."
+    elif AUTO in named and frame is not None:
 
         def fit_auto(fold: Fold, anchors: np.ndarray) -> Average:
             return of_auto(given, on, frame[fold.fit | anchors], how.get("seed", 0), schedules)
@@ -146,7 +148,7 @@ def compare(
         averaged = NamedForecast(AUTO, True)
         outcomes[AUTO] = _or_why_not(_forecast_folds, averaged, frame, plain, fit_auto, progress)
     common = _common_folds(outcomes)
-    if frame is not None and (AUTO in outcomes or not all(one.on_base_models for one in chosen)):
+    if frame is not None and (AUTO in named or not all(one.on_base_models for one in chosen)):
         outcomes |= _baseline_folds(frame, [pair for pair in plain if pair[0].label in common])
     rows = [_row(name, outcome, common) for name, outcome in outcomes.items()]
     table = pd.DataFrame(rows).sort_values("huber_log", kind="stable", na_position="last", ignore_index=True)

@@ -321,3 +321,27 @@ def test_standard_error_by_groups():
     assert error > mean_and_error(values, np.arange(20))[1]
     assert mean_and_error(values, np.arange(20), groups)[1] == error
     assert np.isnan(mean_and_error(values, np.zeros(20))[1])
+
+
+def test_named_laws_decide_among_runs_on_one_corpus():
+    runs = cl.examples.load("domains").where("n_params < 80000 and tokens > 100000")
+    folds = {"fit_where": "n_params < 50000", "test_where": "n_params > 50000"}
+    found = cl.compare("dcpt-l1", runs, on="target", **folds, starts=2).set_index("law")
+    fitted = cl.fit("dcpt-l1", runs, on="target", where=folds["fit_where"], starts=2, restraint="none")
+    asked = runs.on("target").where(folds["test_where"]).frame
+    expected = regret(asked, fitted.predict(asked))
+    assert found.loc["dcpt-l1", "regret"] == pytest.approx(expected, rel=1e-3)
+    pooled = regret(asked.drop(columns="domain"), fitted.predict(asked))
+    assert pooled != pytest.approx(expected, rel=0.05)
+
+
+def test_law_auto_is_not_dropped_in_silence():
+    rows = pd.DataFrame({"n_params": np.repeat([1e7, 3e7, 1e8], 4), "ptpp": [10.0, 20.0, 40.0, 80.0] * 3})
+    params = {"E": 1.5, "A": 0.3, "B": 0.5, "alpha": 0.3, "beta": 0.3}
+    rows = rows.assign(run=[f"base {i}" for i in rows.index], eval="source", tokens=0.0)
+    rows["loss"] = cl.law("ptpp-base").predict(params, rows)
+    found = cl.compare("auto,ptpp-base", rows, on="source", cv="leave-one-out:ptpp").set_index("law")
+    (finding,) = found.loc["auto", "findings"]
+    assert finding.code == "not-fitted"
+    assert np.isnan(found.loc["auto", "huber_log"])
+    assert found.loc["ptpp-base", "mae_rel"] < 0.01
