@@ -10,7 +10,7 @@ from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.auto.candidates import Candidate
 from cptlaw.fitting.auto.fit_auto import STARTS
 from cptlaw.fitting.auto.other_corpora import Taught, as_fitted, by_corpus, heard, taught
-from cptlaw.fitting.auto.rows import CPT_COLUMNS, Chosen, main_kind
+from cptlaw.fitting.auto.rows import Chosen, main_kind, why_cpt
 from cptlaw.fitting.auto.under_trained import without_under_trained
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.from_source import usual, with_source
@@ -87,7 +87,7 @@ def without_brief(training: TrainingRows, table: Runs, where: str | None) -> tup
     """Return rows and table without models that were trained too briefly for any law, as law auto leaves them out."""
     rows = table.on(training.on)
     rows = rows if where is None else rows.where(where)
-    is_cpt = any(name in rows.frame.columns and rows.frame[name].notna().any() for name in CPT_COLUMNS)
+    is_cpt = why_cpt(table, rows.without_empty_columns().frame) is not None
     kept = without_under_trained(Chosen(rows, is_cpt, ()), training.role)
     left = training.frame[training.frame.index.isin(kept.frame.index)]
     if len(left) == len(training.frame) or left.empty:

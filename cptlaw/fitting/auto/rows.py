@@ -27,6 +27,10 @@ WARM_UPS = 2.0
 TRANSIENT = 0.095
 AT_PEAK = 0.99  # share of a run's highest rate from which it counts as reached
 CPT_COLUMNS = ("replay", "ptpp")
+RATES = ("lr_peak", "lr_pretrain")
+# Runs that read so few tokens per parameter, at so few sizes, begin from a model that has read more: a model from
+# scratch would hardly have learned to spell, and its ladder would have more sizes.
+FEW_TOKENS, FEW_SIZES, EACH_SIZE = 4.0, 3, 4
 COLLAPSED = 2.0  # times the lowest loss of the same base model and mix at a lower rate
 FINE_TUNING = Finding(
     "info",
@@ -116,13 +120,17 @@ def choose_rows(table: Runs, on: str, where: str | None, all_schedules: bool = F
     rows = replace(rows, frame=in_order(rows.frame, IN_ORDER))
     findings: list[Finding] = []
     frame = rows.frame
-    is_cpt = any(name in frame.columns for name in CPT_COLUMNS)
     if not all_schedules and not table.all_runs:
         worse_runs, tuned = mistuned_runs(table, where)
         worse = frame["run"].isin(worse_runs).to_numpy()
         if worse.any():
             findings.append(mistuned(rows, worse_runs, tuned))
             rows = replace(rows, frame=(frame := frame[~worse]))
+    reason = why_cpt(table, frame)
+    is_cpt = reason is not None
+    if reason:
+        advice = "Say what is known of the base models (pt_tokens or ptpp) and of the mix (replay)."
+        findings.append(Finding("info", "read-as-cpt", f"read as continual pre-training: {reason}.", advice))
     merged = frame.get("merge_weight", pd.Series(1.0, frame.index)).fillna(1.0) < 1
     if (all_schedules or not is_cpt) and (merged := merged & (frame.get("tokens", 1) != 0)).any():
         message = (
@@ -193,6 +201,36 @@ def choose_rows(table: Runs, on: str, where: str | None, all_schedules: bool = F
                 )
             )
     return Chosen(replace(rows, frame=frame[kept]), True, tuple(findings))
+
+
+def why_cpt(table: Runs, frame: pd.DataFrame) -> str | None:
+    """Return what shows that rows of one eval are of continual pre-training, None where nothing does.
+
+    A column of CPT needs no word, "". Without one it is told by what the rows are, and never of an eval whose role is
+    not known.
+
+    Parameters
+    ----------
+    table
+        All evals.
+    frame
+        The rows of one, without empty columns.
+    """
+    if any(name in frame.columns for name in CPT_COLUMNS):
+        return ""
+    role = table.role(str(frame["eval"].iloc[0])) if len(frame) else "other"
+    if role == "other" or "tokens" not in frame.columns:
+        return None
+    if all(name in frame.columns for name in RATES):
+        return "runs have a peak rate of their own beside that of pre-training"
+    if {"source", "target"} <= {table.role(name) for name in table.evals}:
+        return "losses on the source and on the target corpus are measured"
+    if "n_params" not in frame.columns or not trained(frame).all():
+        return None  # rows of base models alone may be of fine-tuning
+    most, sizes = float((frame["tokens"] / frame["n_params"]).max()), frame["n_params"].value_counts()
+    if most < FEW_TOKENS and len(sizes) <= FEW_SIZES and sizes.min() >= EACH_SIZE:
+        return f"{len(frame)} runs at {len(sizes)} size{'s' * (len(sizes) > 1)} read at most {most:.2g} tokens a parameter"
+    return None
 
 
 def collapsed_runs(frame: pd.DataFrame, among: set[str]) -> set[str]:

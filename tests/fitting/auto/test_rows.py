@@ -126,3 +126,34 @@ def test_base_models_of_several_sizes_without_mix_or_budget_are_those_of_fine_tu
     assert budgets.is_cpt
     assert not budgets.is_tuning
     assert {one.fit.law.name for one in cl.fit(pd.DataFrame(rows)).members} == {"transfer", "rectified"}
+
+
+def without_columns(runs, *names, where="tokens > 0"):
+    """Return a table as one is read that lacks some columns."""
+    return cl.read_runs(runs.where(where).frame.drop(columns=list(names)).astype({"eval": str}), n_params_kind="total")
+
+
+def test_cpt_is_told_by_what_its_rows_are():
+    """Neither the mix nor the budget varies in many tables, and their runs are no models from scratch."""
+    pilot = cl.examples.load("en-fr-pilot")
+    both = choose_rows(without_columns(pilot, "replay", "ptpp"), "target", None)
+    alone = pilot.where("tokens > 0 and eval == 'target' and n_params < 50K").frame
+    alone = alone[alone["tokens"] < 3 * alone["n_params"]].drop(columns=["replay", "ptpp"])
+    single = choose_rows(cl.read_runs(alone.astype({"eval": str}), n_params_kind="total"), "target", None)
+    rates = at_rates({"target": (1.9, 1.8, 1.8, 1.75)}).frame.drop(columns="ptpp").astype({"eval": str})
+    two = choose_rows(cl.read_runs(rates.assign(lr_pretrain=1e-3).head(3)), "target", None)
+    for rows in (both, single, two):
+        assert rows.is_cpt
+        assert not rows.is_tuning
+        assert "read-as-cpt" in {one.code for one in rows.findings}
+    assert not choose_rows(cl.read_runs(rates.head(3)), "target", None).is_cpt
+    assert "read-as-cpt" not in {one.code for one in choose_rows(pilot, "target", None).findings}
+
+
+@pytest.mark.parametrize("per_param", [20.0, 4.5])
+def test_ladders_stay_ladders(per_param):
+    rows = pd.DataFrame({"n_params": np.repeat([1e7, 3e7, 1e8], 4), "eval": "target", "loss": 3.0, "lr_pretrain": 1e-3})
+    rows = rows.assign(tokens=per_param * rows["n_params"] * np.tile([1, 2, 4, 8], 3), run=[f"{i}" for i in range(12)])
+    assert not choose_rows(cl.read_runs(rows), "target", None).is_cpt
+    other = rows.assign(eval="c4", tokens=rows["n_params"])
+    assert not choose_rows(cl.read_runs(other), "c4", None).is_cpt
