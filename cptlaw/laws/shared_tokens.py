@@ -31,6 +31,8 @@ PARAMETERS_OF = {"lr_peak": ("h",), "lr_pretrain": ("w",), "ptpp": ("b",), "repl
 SHIFT = ("d0", "beta", "a2", "h", "w", "b", "m", "s")  # the shapes of the shift
 ASIDE = ("base", "sizes")  # what else may be left out
 WHOLE = {"merge_weight": 1.0, "lora_rank": 1e6}  # of a model that is not merged, and of training without adapters
+# The steeper a shift grows with the budget the sooner its growth ends: b fades at b^2/FADE per e-fold of more budget.
+FADE = 0.2
 SIZES = 2  # of models, from which a table has a say in how the shift changes with size; its prior has one before
 
 TOKEN_EXPONENT = Shape(0.02, 2.5, start=(0.15, 0.6), usual=(0.3, 0.47, "log"))
@@ -58,6 +60,7 @@ OF_RANK = Shape(0.02, 3.0, start=(0.1, 1.0), usual=(0.3, 0.7, "log"))
 # What replay undoes is told by the exponent a2 of the factor of the mix: fitted apart, c a2 is 1.4 to 3.5 on five
 # tables, so that what other studies say of the one holds for the other.
 REHEARSED = 2.3
+TINY = 1e-9  # beside 1: what is divided by is not 0
 NO_SHARE = 1e-300  # of a corpus: stands for none, whose logarithm is not finite
 SHIFT_AMPLITUDE = Shape(1e-9, 1e9, start=(0.05, 2.0))
 
@@ -95,6 +98,9 @@ class SharedTokens(Bent):
     parameter; s above 0 says that replay is worth more to larger models, which forget more without it. Above the
     `largest` fitted size the gain of the target follows the tokens at least, so that at equal tokens a larger model is
     never forecast to gain less.
+
+    Beyond the `longest` fitted budget P1 the growth with the budget fades, the sooner the steeper it is: of y =
+    ln(P/P1) counts y (1 - e^-u)/u, u = b^2 y/0.2.
 
     B is the shift without replay after many tokens, at rates of 1e-3 and 100 tokens of pre-training per parameter. A
     fit leaves out what its table has no column for.
@@ -208,6 +214,12 @@ class SharedTokens(Bent):
             "as it was fitted where it grows faster than they do.",
             _size,
         ),
+        "longest": Option(
+            None,
+            "tokens per parameter",
+            "The longest fitted budget, which a fit sets: beyond it the growth of the shift with the budget fades.",
+            _size,
+        ),
         "left": Option(
             (),
             f"some of {', '.join(WHOLE)}, joined by +",
@@ -233,6 +245,7 @@ class SharedTokens(Bent):
     without: tuple[str, ...]
     around: float | None
     largest: float | None
+    longest: float | None
     transfer: bool
     mix: Literal["factor", "rehearsal"]
     left: tuple[str, ...]
@@ -281,12 +294,14 @@ class SharedTokens(Bent):
             lacks.append("base")
         damage = self.damage if pays is None else pays and _sees_damage(frame)
         around = None if "sizes" in self.without else self.around or middle(frame)
-        largest = self.largest or _largest(frame)
+        largest = self.largest or _highest(frame, "n_params")
+        longest = None if "ptpp" in lacks else self.longest or _highest(frame, "ptpp")
         left = {name for name in WHOLE if name in frame.columns and frame[name].fillna(WHOLE[name]).nunique() > 1}
         without = {*self.without, *lacks}
         mix = "factor" if "replay" in without else self.mix
+        ends = {"largest": largest, "longest": longest}
         return self.with_options(
-            damage=damage, without=without, around=around, largest=largest, left={*self.left, *left}, mix=mix
+            damage=damage, without=without, around=around, left={*self.left, *left}, mix=mix, **ends
         )
 
     def shift_of_source(self, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -366,7 +381,7 @@ class SharedTokens(Bent):
         if self.largest is not None:
             # A shift in tokens per parameter would have ever larger models gain nothing from as many tokens.
             beyond = maximum(log(x.N) - math.log(self.largest / self.units["n_params"]), 0.0) * (1.0 - of_source)
-            if beyond.any():  # no fitted row is
+            if _any(beyond):  # no fitted row is
                 ratio = ratio * exp(beyond * (1.0 if self.around is None else maximum(1.0 - p.m, 0.0)))
         if self.rate == "progress" and "h" in self.shapes:
             ratio = ratio * exp(p.h * (log(x.lr_peak) - math.log(RATE)))
@@ -419,7 +434,17 @@ class SharedTokens(Bent):
         for name, column, usual in factors[self.rate == "progress" :]:
             if name in self.shapes:
                 growth = growth + getattr(p, name) * (log(column) - math.log(usual))
-        return exp(growth)
+        return exp(growth - self._faded(x, p))
+
+    def _faded(self, x: Any, p: Any) -> Any:
+        """Return by how much the log of the shift grows less beyond the longest budget than its power says."""
+        if self.longest is None or "b" not in self.shapes:
+            return 0.0
+        beyond = maximum(log(x.P) - math.log(self.longest), 0.0)
+        if not _any(beyond):  # no fitted row is
+            return 0.0
+        ended = p.b * p.b * beyond / FADE + TINY
+        return p.b * beyond * (1.0 + expm1(-ended) / ended)
 
     def worth(self, x: Any, p: Any, gone_over: Any) -> Any:
         """Return what size and tokens are worth of what they are worth to a model of the eval's own corpus."""
@@ -474,17 +499,22 @@ def _of_role(of_source: Array, source: Callable[[], Any], target: Callable[[], A
     return source() * of_source + target() * (1.0 - of_source) if of_source.any() else target()
 
 
+def _any(beyond: Any) -> bool:
+    """Return whether any row lies beyond what was fitted, of an array or of a Jet."""
+    return bool(np.any(getattr(beyond, "value", beyond)))
+
+
 def middle(frame: pd.DataFrame) -> float | None:
     """Return the model size in the middle of those measured; None where there is but one."""
-    sizes = _sizes(frame)
+    sizes = _levels(frame, "n_params")
     return float(f"{sizes[len(sizes) // 2]:.2g}") if len(sizes) >= SIZES else None
 
 
-def _largest(frame: pd.DataFrame) -> float | None:
-    sizes = _sizes(frame)
-    return float(sizes[-1]) if len(sizes) else None
+def _highest(frame: pd.DataFrame, name: str) -> float | None:
+    values = _levels(frame, name)
+    return float(values[-1]) if len(values) else None
 
 
-def _sizes(frame: pd.DataFrame) -> Array:
+def _levels(frame: pd.DataFrame, name: str) -> Array:
     adapted = frame[frame["tokens"] > 0] if "tokens" in frame.columns else frame
-    return np.unique(adapted["n_params"].to_numpy(dtype=float)) if "n_params" in frame.columns else np.array([])
+    return np.unique(adapted[name].dropna().to_numpy(dtype=float)) if name in frame.columns else np.array([])

@@ -205,10 +205,10 @@ def test_a_fit_reads_what_the_table_has_and_the_base_models() -> None:
     runs = cl.examples.load("docs-to-code")
     rows = "ptpp in (31, 62, 124) and n_params < 50000 and lr_schedule == 'constant' and atpp >= 1.9 or tokens == 0"
     source = cl.fit("shared-tokens", runs, on="source", where=rows, starts=4, restraint="none")
-    assert source.law.spec == "shared-tokens:without=lr_pretrain:around=46000:largest=45936"
+    assert source.law.spec == "shared-tokens:without=lr_pretrain:around=46000:largest=45936:longest=124"
     assert (source.data["tokens"] == 0).any()
     target = cl.fit("shared-tokens", runs, on="target", where=rows, starts=4, restraint="none")
-    assert target.law.spec == "shared-tokens:damage=true:without=lr_pretrain:around=46000:largest=45936"
+    assert target.law.spec == "shared-tokens:damage=true:without=lr_pretrain:around=46000:largest=45936:longest=124"
     # The shift comes over with its doubt, so that the target's rows may move it a little.
     prior = target.options.restraint.priors["b_source"]
     assert prior.mean == pytest.approx(source.params["b"])
@@ -216,3 +216,41 @@ def test_a_fit_reads_what_the_table_has_and_the_base_models() -> None:
     assert target.options.restraint.fixed["d0_source"] == pytest.approx(source.params["d0"])
     again = cl.forecast(target, "n_params=45936,tokens=300K,replay=0,ptpp=279", interval=None)
     assert np.isfinite(again["loss"]).all()
+
+
+def test_beyond_the_longest_budget_the_growth_of_the_shift_fades_the_sooner_the_steeper_it_is() -> None:
+    only_shift = {**PARAMS, "A": 0.0, "F": 0.0, "U": 0.0, "E": 0.0}
+    frame = points(ptpp=[50.0, 100.0, 1e3, 1e5, 1e9])
+
+    def shift(b: float, option: str = ":longest=100") -> np.ndarray:
+        return np.log(law(f"shared-tokens{option}").predict({**only_shift, "b": b}, frame, "source"))
+
+    assert shift(0.4)[:2] == pytest.approx(shift(0.4, "")[:2], rel=1e-12)
+    y = np.log(10.0)
+    u = 0.4**2 * y / 0.2
+    grown = shift(0.4) - shift(0.4)[1]
+    assert grown[2] == pytest.approx(0.4 * y * (1 - np.exp(-u)) / u, rel=1e-6)
+    assert grown[4] == pytest.approx(0.2 / 0.4, rel=1e-2)  # where it ends
+    slight = shift(0.05) - shift(0.05)[1]
+    assert slight[2] == pytest.approx(0.05 * y, rel=0.02)
+    assert shift(0.0) == pytest.approx(shift(0.0, ""), rel=1e-12)
+    assert shift(-0.4)[4] > shift(-0.4, "")[4]
+
+
+def test_three_falling_losses_are_not_forecast_to_rise() -> None:
+    """Such series flatten; a power of the budget fitted to them had the shift outgrow the base model's gain."""
+    rows = pd.DataFrame({"run": list("abc"), "eval": "source", "loss": [4.16, 3.86, 3.73]})
+    rows = rows.assign(n_params=5767168.0, tokens=1e8, ptpp=[10.0, 31.6, 100.0])
+    fit = cl.fit("auto", rows)
+    found = fit.predict(pd.DataFrame({"n_params": 5767168.0, "tokens": 1e8, "ptpp": [316.0, 1e3, 3.16e3, 1e4]}))
+    assert (np.diff(found) < 0).all()
+    assert found[0] < 3.71
+
+
+@pytest.mark.parametrize(("option", "name"), [("largest=1e8", "n_params"), ("longest=50", "ptpp")])
+def test_derivatives_beyond_the_fitted_rows_are_exact(option: str, name: str) -> None:
+    chosen, step = law(f"shared-tokens:{option}"), 1e-5
+    frame = points(n_params=3e8, ptpp=200.0)
+    up, down = (chosen.predict(PARAMS, frame.assign(**{name: frame[name] * (1 + k)}), "target") for k in (step, -step))
+    slope = chosen.partials(PARAMS, frame, [name], "target").slopes[0]
+    assert slope == pytest.approx((up - down) / (2 * step * frame[name].to_numpy()), rel=1e-5)

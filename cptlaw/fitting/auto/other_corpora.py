@@ -160,9 +160,9 @@ def taught(candidate: Candidate, frame: pd.DataFrame, others: Mapping[str, Runs]
     """
     if not others or not isinstance(candidate.law, SharedTokens):
         return candidate
-    # The law is read at one reference size, and up to one largest size, by all of them.
+    # The law is read at one reference size, and up to one largest size and budget, by all of them.
     whole = candidate.law.reading(pd.concat([frame, *(runs.on(on).frame for runs in others.values())]))
-    law = candidate.law.with_options(around=middle(frame) or whole.around, largest=whole.largest)
+    law = candidate.law.with_options(around=middle(frame) or whole.around, largest=whole.largest, longest=whole.longest)
     plain, fits = replace(candidate, law=law), {}
     for name, runs in others.items():
         with suppress(CptlawError, np.linalg.LinAlgError):  # too little was measured there
