@@ -224,13 +224,15 @@ def format_span(value: float, low: float | None, high: float | None, limit: floa
 def decimals(value: float, ends: Iterable[float]) -> int | None:
     """Return how many decimals of a number the finite ends of its interval leave; None where they say nothing.
 
+    Below ten there is one at least: 3.6 as 4 would lie on the other side of a measured 3.7.
+
     Examples
     --------
-    >>> decimals(1.5975, [1.5358, 1.6616]), decimals(2.1, [])
-    (2, None)
+    >>> decimals(1.5975, [1.5358, 1.6616]), decimals(2.1, []), decimals(3.6, [1.9, 6.9])
+    (2, None, 1)
     """
     half = max((abs(end - value) for end in ends), default=0.0)
-    return max(0, -math.floor(math.log10(half / 2))) if half else None
+    return max(int(abs(value) < 10), -math.floor(math.log10(half / 2))) if half else None
 
 
 # What a column of a runs table is, in words.
