@@ -157,7 +157,7 @@ schedules = click.option(
     "--schedules",
     metavar="F",
     type=click.Path(),
-    help="Learning-rate schedules by run (YAML or JSON), for laws of loss curves; else from the columns of rates.",
+    help="Learning-rate schedules by run (YAML or JSON), for laws of loss curves; 'columns' as the table tells them.",
 )
 
 SHIFTS = ("language", "domain", "code", "near")

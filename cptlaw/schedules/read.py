@@ -19,6 +19,7 @@ from cptlaw.schedules.schedule import Schedule
 from cptlaw.schedules.shapes import Array
 from cptlaw.units import parse_quantity
 
+COLUMNS = "columns"  # stands for what the columns of the table tell
 _KEYS = tuple(item.name for item in fields(Phase) if item.name != "points")
 _EXAMPLE = "{phase: cpt, steps: 10000, schedule: cosine, peak: 2e-4, warmup: 200, end: 2e-5}"
 
@@ -29,7 +30,8 @@ def read_schedules(given: Mapping[str, Schedule] | str | Path) -> dict[str, Sche
     Parameters
     ----------
     given
-        Schedules by run, returned as they are; or a YAML file (``.yaml``, ``.yml``) or a JSON file (``.json``): each
+        Schedules by run, returned as they are; "columns", for which there are none but those that columns of the table
+        tell; or a YAML file (``.yaml``, ``.yml``) or a JSON file (``.json``): each
         run's name with the list of its phases, whose keys are those of `Phase`. Numbers may carry units (``20K``,
         ``2e-4``, ``10%``). A phase may name a CSV file of (step, lr) under ``file``, relative to this file, instead of
         a schedule.
@@ -54,6 +56,8 @@ def read_schedules(given: Mapping[str, Schedule] | str | Path) -> dict[str, Sche
     """
     if isinstance(given, Mapping):
         return dict(given)
+    if str(given) == COLUMNS:
+        return {}
     file = Path(given)
     document = read_document(file)
     if not isinstance(document, Mapping) or not document:

@@ -79,6 +79,43 @@ def test_a_point_without_a_run_is_trained_like_the_nearest_one():
         cl.forecast(fit, inputs | {"tokens": 0.0})
 
 
+def test_the_columns_of_a_point_tell_its_schedule():
+    """A run that is planned with a decay is no run at constant rate, though the fitted ones were."""
+    rows = "n_params < 40K and replay == 0.25 and ptpp in (31, 62) and seed == 0 and tokens > 0"
+    fit = cl.fit("cpt-dynamics", cl.examples.load("docs-to-code"), "target", rows, starts=1, restraint="none")
+    end = fit.data.loc[fit.data["tokens"].idxmax()]
+    known = fit.schedules[end["run"]]
+    inputs = {name: float(end[name]) for name in ("n_params", "ptpp", "tokens")}
+    inputs["lr_peak"] = peak = float(known.lr[known.n_pretrain + 1 :].max())
+    told = inputs | {"lr_schedule": "cosine", "lr_end": 0.0, "warmup": 20, "batch_tokens": end["tokens"] / end["step"]}
+    asked = cl.forecast(fit, told, interval=None)
+    (said,) = (one for one in asked["findings"].iloc[0] if one.code.startswith("schedule-"))
+    assert said.code == "schedule-from-columns"
+    assert "assumed: nothing" in said.message
+    planned = Schedule([*known.phases[:-1], Phase("cpt", int(end["step"]), "cosine", peak=peak, warmup=20, end=0.0)])
+    named = cl.forecast(fit, {"run": ["x"], "step": [end["step"]]}, interval=None, schedules={"x": planned})
+    assert asked["loss"].iloc[0] == pytest.approx(named["loss"].iloc[0], rel=1e-9)
+    assert asked["loss"].iloc[0] < cl.forecast(fit, inputs, interval=None)["loss"].iloc[0]
+    short = cl.forecast(fit, inputs | {"lr_schedule": "linear"}, interval=None)["findings"].iloc[0]
+    assert "no warm-up, a last rate of 0" in next(one.message for one in short if one.code == "schedule-from-columns")
+
+
+def test_law_auto_reads_schedules_from_columns_where_that_is_asked():
+    runs = cl.examples.load("en-fr-pilot").where("n_params < 50K and replay in (0.1, 0.5) and ptpp in (15, 31)")
+    fit = cl.fit("auto", runs, "target", schedules="columns")
+    assert fit.data["run"].nunique() > cl.fit("auto", runs, "target").data["run"].nunique()
+    assert any(member.fit.law.needs_schedules for member in fit.members)
+    point = {"n_params": 45936, "ptpp": 31, "tokens": 4e5, "replay": 0.1, "lr_peak": 3e-3}
+    decayed, constant = (
+        cl.forecast(fit, point | {"lr_schedule": shape}, interval=None).iloc[0] for shape in ("wsd", "constant")
+    )
+    assert decayed["loss"] < constant["loss"]
+    for one in (decayed, constant):
+        codes = {finding.code for finding in one["findings"]}
+        assert "schedule-from-columns" in codes
+        assert "laws-left-out" not in codes
+
+
 def test_a_phase_is_stretched():
     found = Phase("cpt", 500, "wsd", peak=3e-3, warmup=50, decay=100).stretched(0.4)
     assert (found.steps, found.warmup, found.decay) == (200, 50, 40)

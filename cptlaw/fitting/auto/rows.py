@@ -166,8 +166,8 @@ def choose_rows(table: Runs, on: str, where: str | None, all_schedules: bool = F
                     "main-schedule",
                     f"{int((~kept).sum())} rows under other schedules than {main!r}, which most runs have, are left "
                     "out: laws without schedules cannot tell them apart.",
-                    "Choose others, or give the schedules of all.",
-                    remedy=Remedy("schedules"),
+                    "Choose others, or give the schedules of all: a file, or 'columns' where the table tells them.",
+                    remedy=Remedy("schedules", "columns"),
                 )
             )
     fallen = adapted & kept & frame["run"].isin(collapsed_runs(table.frame, set(frame["run"]))).to_numpy()
@@ -229,7 +229,9 @@ def why_cpt(table: Runs, frame: pd.DataFrame) -> str | None:
         return None  # rows of base models alone may be of fine-tuning
     most, sizes = float((frame["tokens"] / frame["n_params"]).max()), frame["n_params"].value_counts()
     if most < FEW_TOKENS and len(sizes) <= FEW_SIZES and sizes.min() >= EACH_SIZE:
-        return f"{len(frame)} runs at {len(sizes)} size{'s' * (len(sizes) > 1)} read at most {most:.2g} tokens a parameter"
+        return (
+            f"{len(frame)} runs at {len(sizes)} size{'s' * (len(sizes) > 1)} read at most {most:.2g} tokens a parameter"
+        )
     return None
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 
 from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.findings import Finding, Remedy
+from cptlaw.fitting.auto.average import Average
 from cptlaw.fitting.base_models import LOSS
 from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.law_fit import LawFit
@@ -21,6 +22,7 @@ from cptlaw.forecasting.verbs.load_file import load_fit
 from cptlaw.runs.points import as_points, in_tokens
 from cptlaw.runs.schema import COLUMNS, corpus_of
 from cptlaw.schedules import Schedule
+from cptlaw.schedules.from_columns import phases_from_columns
 from cptlaw.units import parse_probability
 
 
@@ -98,42 +100,74 @@ def forecast(
 
 
 def _forecast(fit: Any, frame: pd.DataFrame, interval: float | None) -> pd.DataFrame:
-    """Forecast points; of a law of loss curves also such as name no run, under the schedule of the run nearest to each.
+    """Forecast points; of laws of loss curves also such as name no run, each the end of a run of its own.
 
-    That run's schedule is stretched to the point's budget and tokens, and the point is its end.
+    Its pre-training is that of the run nearest to it, stretched to its budget; its CPT is what its columns tell
+    (lr_schedule, lr_peak, warmup, lr_end, batch_tokens), else that of the same run, stretched to its tokens.
     """
     data: pd.DataFrame = fit.data
     sized = [name for name in ("n_params", "ptpp", "tokens") if name in data.columns and name in frame.columns]
-    alike = isinstance(fit, LawFit) and fit.law.needs_schedules and not {"run", "step"} & set(frame.columns)
+    scheduled = isinstance(fit, LawFit | Average) and any(one.law.needs_schedules for one in fit.fits)
+    alike = scheduled and not {"run", "step"} & set(frame.columns)
     given = "tokens" in sized and bool((frame[sized] > 0).all(axis=None))
-    if not (alike and given and "step" in data.columns and fit.schedules):
+    ends = _ends(data, fit.schedules) if alike and given and "step" in data.columns else data.iloc[:0]
+    if ends.empty:
         rows: pd.DataFrame = fit.forecast(frame, interval)
         return rows
-    ends = data.loc[data.groupby("run", sort=False)["tokens"].idxmax()]
     near = [*sized, *(["lr_peak"] if "lr_peak" in frame.columns and "lr_peak" in ends.columns else [])]
     away = np.log(frame[near].to_numpy(dtype=float))[:, None] - np.log(ends[near].to_numpy(dtype=float))[None]
     nearest = ends.iloc[np.argmin(np.nansum(away**2, axis=2), axis=1)]
-    times = {name: frame[name].to_numpy(dtype=float) / nearest[name].to_numpy(dtype=float) for name in near}
-    longer = np.prod([times[name] for name in sized if name != "tokens"], axis=0) * np.ones(len(frame))
-    schedules, steps = {}, []
-    for i, (run, step) in enumerate(zip(nearest["run"].astype(str), nearest["step"], strict=True)):
-        known = fit.schedules[run]
-        rate = times["lr_peak"][i] if "lr_peak" in times and times["lr_peak"][i] > 0 else 1.0
-        made = known.stretched(longer[i], times["tokens"][i] * step / max(known.n_cpt, 1), rate)
-        schedules[f"point {i}"] = made
-        steps.append(made.n_cpt)
-    points = frame.assign(run=list(schedules), step=steps)
+    schedules, assumed = {}, []
+    for i in range(len(frame)):
+        schedules[f"point {i}"], said = _schedule_of(frame.iloc[[i]], nearest.iloc[i], near, fit.schedules)
+        assumed.append(said)
+    points = frame.assign(run=list(schedules), step=[made.n_cpt for made in schedules.values()])
     forecasts: pd.DataFrame = fit.with_schedules(schedules).forecast(points, interval)
-    note = Finding(
+    notes = [_note_of(said) for said in assumed]
+    forecasts["findings"] = [(*rows, note) for rows, note in zip(forecasts["findings"], notes, strict=True)]
+    return forecasts.drop(columns=["run", "step"])
+
+
+def _ends(data: pd.DataFrame, schedules: Mapping[str, Schedule]) -> pd.DataFrame:
+    """Return the last row of each run whose schedule is known."""
+    known = data[data["run"].astype(str).isin(schedules) & data["step"].notna()]
+    return known.loc[known.groupby("run", sort=False)["tokens"].idxmax()]
+
+
+def _schedule_of(
+    point: pd.DataFrame, nearest: pd.Series[Any], near: Sequence[str], schedules: Mapping[str, Schedule]
+) -> tuple[Schedule, list[str] | None]:
+    """Return the schedule of a point, and what its columns leave to assume; None where they tell no schedule."""
+    known = schedules[str(nearest["run"])]
+    times = {name: float(point[name].iloc[0] / nearest[name]) for name in near}
+    longer = float(np.prod([times[name] for name in near if name in ("n_params", "ptpp")]))
+    rate = times["lr_peak"] if times.get("lr_peak", 0.0) > 0 else 1.0
+    peak = float(np.max(np.asarray(known.lr)[known.n_pretrain + 1 :], initial=0.0))
+    usual = {"lr_peak": peak * rate, "batch_tokens": float(nearest["tokens"] / nearest["step"])}
+    told = point.drop(columns=[name for name in ("ptpp",) if name in point.columns])
+    told = told.assign(**{name: told[name].fillna(one) if name in told else one for name, one in usual.items()})
+    _, own, assumed = phases_from_columns(told, told.iloc[:0], "cpt")
+    stretched = known.stretched(longer, times["tokens"] * float(nearest["step"]) / max(known.n_cpt, 1), rate)
+    if own is None:
+        return stretched, None
+    return Schedule([*(phase for phase in stretched.phases if phase.phase == "pretrain"), own]), assumed
+
+
+def _note_of(assumed: list[str] | None) -> Finding:
+    """Say where the schedule of a point that names no run is from."""
+    before = "pre-training is that of the fitted run nearest to it"
+    if assumed is None:
+        code, own = "schedule-of-nearest", "so is CPT, stretched to its tokens"
+    else:
+        code, own = "schedule-from-columns", f"CPT is as its columns say; assumed: {', '.join(assumed) or 'nothing'}"
+    return Finding(
         "info",
-        "schedule-of-nearest",
-        "the point names no run: its schedule is that of the fitted run nearest to it, stretched to its budget and "
-        "tokens, of which it is the end.",
+        code,
+        f"the point names no run: it is the end of a run of its own. {before.capitalize()}, stretched to its budget; "
+        f"{own}.",
         "Give run and step of the point, with its schedule, if it will be trained otherwise.",
         remedy=Remedy("schedules"),
     )
-    forecasts["findings"] = [(*rows, note) for rows in forecasts["findings"]]
-    return forecasts.drop(columns=["run", "step"])
 
 
 def _along_schedules(frame: pd.DataFrame, fits: Sequence[Any], every: int) -> pd.DataFrame:
