@@ -4,8 +4,26 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import wraps
 from inspect import Parameter
-from typing import Any, get_type_hints
+from typing import Any, ParamSpec, TypeVar, get_type_hints
+
+from cptlaw.errors import refuse_others
+
+Taken = ParamSpec("Taken")
+Answered = TypeVar("Answered")
+
+
+def options_checked(function: Callable[Taken, Answered]) -> Callable[Taken, Answered]:
+    """Let a function refuse an option that it does not have by the nearest name, as the command line does."""
+    known = [one.name for one in inspect.signature(function).parameters.values()]
+
+    @wraps(function)
+    def checked(*arguments: Taken.args, **options: Taken.kwargs) -> Answered:
+        refuse_others(options, known, function.__name__)
+        return function(*arguments, **options)
+
+    return checked
 
 
 def spell_out(function: Callable[..., Any], declared: Any, defaults: Mapping[str, Any] | None = None) -> None:

@@ -23,6 +23,7 @@ from cptlaw.commands import command_line
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy
 from cptlaw.fitting.learned import forgetting_and_gain as studies
+from cptlaw.fitting.prior_fit import PRIOR, SHIFT_ASSUMED, PriorFit, prior_fit
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.mixes.repetition import effective_tokens
 from cptlaw.planning.result import flops_of
@@ -42,59 +43,56 @@ RATES = (0.1, 1.0)  # of the peak of pre-training: where published runs lie
 SEEN_RATES = (0.01, 2.0)
 HARDLY = 0.03  # of an outcome: what an input must move at its double to matter
 DOUBLED = {"n_params": "parameters", "ptpp": "tokens of pre-training", "tokens": "tokens of this run"}
-UNLIKE = "domain"  # a shift that is not near: studies of this kind differ most
-ASSUMED = Finding(
-    "info",
-    "shift-assumed",
-    "no kind of shift was given: the new text is taken as another domain in the same language.",
-    "Say what the new text is; models forget less where it is like the old one, more of another language.",
-    remedy=Remedy("shift", "language"),
-)
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What is asked, complete: the model, the shift, and the rates that the answer takes.
+    """What is asked, complete: what studies say of the base model's two losses, and the rates that the answer takes.
 
     Parameters
     ----------
-    n_params, ptpp, shift
-        As asked; the shift where none was given is `UNLIKE`.
-    lr_peak, lr_pretrain
-        Peak rates; that of CPT as asked, else `studies.TYPICAL` of that of pre-training.
-    known
-        Whether the peak of pre-training was given; else it is what is usual for the size, in doubt.
-    novelty
-        Log of the base model's target loss over its source loss, where both were given.
-    unread
-        Whether the base model has never read the replayed corpus.
+    source, target
+        The priors of the two losses.
+    n_params, ptpp
+        The base model.
+    lr_peak
+        Peak rate of CPT, as asked, else `studies.TYPICAL` of that of pre-training.
     unique
         Tokens of the new domain that there are, where they may be read more than once.
     """
 
+    source: PriorFit
+    target: PriorFit
     n_params: float
     ptpp: float
-    shift: str
     lr_peak: float
-    lr_pretrain: float
-    known: bool
-    novelty: float | None
-    unread: bool
     unique: float | None = None
 
-    def rows(self, replay: Any, tokens: Any, lr_peak: float | None = None) -> pd.DataFrame:
-        """Return rows that `studies.expected` takes."""
-        mixes = list(zip(np.atleast_1d(replay), np.atleast_1d(tokens), strict=True))
-        pretrain = self.lr_pretrain if self.known else None
-        rate = lr_peak or self.lr_peak
-        known: dict[str, Any] = {"novelty": self.novelty, "unread": self.unread}
-        return studies.rows_of(self.shift, self.n_params, self.ptpp, mixes, rate, pretrain, **known)
+    @property
+    def shift(self) -> str:
+        """The kind of new text; one unlike the old where it was not said."""
+        return self.source.study.shift or studies.UNLIKE
 
-    def outcomes(self, replay: Any, tokens: Any, lr_peak: float | None = None) -> tuple[studies.Outlook, ...]:
-        """Return forgetting and gain at mixes."""
+    @property
+    def lr_pretrain(self) -> float:
+        """Peak rate of pre-training, as given or as is usual for the size."""
+        return self.source.lr_pretrain
+
+    def points(self, replay: Any, tokens: Any, lr_peak: float | None = None) -> pd.DataFrame:
+        """Return mixes as points of a forecast."""
+        model = {"n_params": self.n_params, "ptpp": self.ptpp, "lr_peak": lr_peak or self.lr_peak}
+        return pd.DataFrame({"replay": np.atleast_1d(replay), "tokens": np.atleast_1d(tokens)}, dtype=float).assign(
+            **model
+        )
+
+    def forgetting(self, replay: Any, tokens: Any, lr_peak: float | None = None) -> studies.Outlook:
+        """Return forgetting at mixes."""
+        return self.source.outlook(self.points(replay, tokens, lr_peak))
+
+    def gain(self, replay: Any, tokens: Any, lr_peak: float | None = None) -> studies.Outlook:
+        """Return the gain of the target loss at mixes."""
         counted = tokens if self.unique is None else effective_tokens(tokens, replay, self.unique)
-        lost, won = (self.rows(replay, each, lr_peak) for each in (tokens, counted))
-        return studies.expected("forgetting", lost), studies.expected("gain", won)
+        return self.target.outlook(self.points(replay, counted, lr_peak))
 
 
 def from_studies(question: Asked, shift: str | None) -> Answer:
@@ -133,7 +131,7 @@ def from_studies(question: Asked, shift: str | None) -> Answer:
         **_rate(setting, at),
         **batch,
         alternatives=(*_choices(setting, question, plans, table), *_alternatives(setting, question, at)),
-        reference=_reference(question),
+        reference=_reference(setting),
         searched=(0.0, MOST_REPLAY),
         along_replay=partial(_along, setting, question, part),
         next_runs=tuple(
@@ -145,7 +143,7 @@ def from_studies(question: Asked, shift: str | None) -> Answer:
             for cell in pilots.to_dict("records")
         ),
         rule_of_thumb=PRACTICE,
-        findings=(*_findings(question, setting, pilots, at), *([ASSUMED] if shift is None else [])),
+        findings=(*_findings(question, setting, pilots, at), *([SHIFT_ASSUMED] if shift is None else [])),
         evidence=_evidence(),
         commands=(_pilots_command(question, setting.shift),),
     )
@@ -164,21 +162,18 @@ def _setting(question: Asked, shift: str | None) -> Setting:
         )
     if question.ptpp is None or missing:
         raise UsageError(f"answer without runs needs to know {'; and '.join(missing)}.")
-    pretrain = question.lr_pretrain or float(studies.typical_peak(question.n_params))
-    peak = question.lr_peak or studies.TYPICAL * pretrain
-    known = question.lr_pretrain is not None
-    losses = (question.base_target_loss, question.base_source_loss)
-    novelty = None if losses[0] is None or losses[1] is None else float(np.log(losses[0] / losses[1]))
-    unread = question.replay_of == "other"
+    known = {name: getattr(question, name) for name in PRIOR if name != "shift"}
+    source, target = (prior_fit(on, shift=shift, **known) for on in ("source", "target"))
+    peak = question.lr_peak or studies.TYPICAL * source.lr_pretrain
     repeated = (question.max_epochs or 1.0) > 1.0
     unique = question.target_tokens if repeated else None
-    return Setting(question.n_params, question.ptpp, shift or UNLIKE, peak, pretrain, known, novelty, unread, unique)
+    return Setting(source, target, question.n_params, question.ptpp, peak, unique)
 
 
 def option(setting: Setting, question: Asked, replay: float, tokens: float | None = None) -> dict[str, float]:
     """Return what a share of replay costs and brings: tokens, FLOPs, forgetting and the fall of the target loss."""
     spent = _tokens(question, replay) if tokens is None else tokens
-    lost, won = setting.outcomes(replay, spent)
+    lost, won = setting.forgetting(replay, spent), setting.gain(replay, spent)
     row = {"replay": replay, "tokens": spent, "flops": flops_of(setting.n_params, spent)}
     for end, probability in (("", 0.5), ("_lo", 0.5 - INTERVAL / 2), ("_hi", 0.5 + INTERVAL / 2)):
         row[f"forgetting{end}"] = float(lost.quantile(probability)[0])
@@ -219,7 +214,7 @@ def _plans(setting: Setting, question: Asked, risk: float) -> dict[str, dict[str
     def keeps(replay: Array) -> Array:
         if question.max_forgetting is None:
             return np.ones(len(replay), dtype=bool)
-        lost = studies.expected("forgetting", setting.rows(replay, tokens(replay)))
+        lost = setting.forgetting(replay, tokens(replay))
         return np.asarray(lost.quantile(risk) <= question.max_forgetting)
 
     low, high = np.zeros(len(spent)), np.full(len(spent), MOST_REPLAY)
@@ -229,7 +224,7 @@ def _plans(setting: Setting, question: Asked, risk: float) -> dict[str, dict[str
         middle = 0.5 * (low + high)
         kept = keeps(middle)
         low, high = np.where(kept, low, middle), np.where(kept, middle, high)
-    won = setting.outcomes(high, tokens(high))[1]
+    won = setting.gain(high, tokens(high))
     if (least := _least_gain(question)) is not None:
         able = np.logical_and(able, won.quantile(1.0 - risk) >= least)
     if not able.any():
@@ -257,12 +252,12 @@ def _blocked(setting: Setting, question: Asked) -> dict[str, Any]:
     if near is None:
         replays = np.linspace(0.0, MOST_REPLAY, 100)
         few = np.array([LEAST_TOKENS * _tokens(question, each) for each in replays])
-        forgotten = setting.outcomes(replays, few)[0].quantile(risk)
+        forgotten = setting.forgetting(replays, few).quantile(risk)
         place = int(np.argmin(forgotten))
         limit = float(forgotten[place])
         near = option(setting, question, float(replays[place]), float(few[place]))
     else:
-        fall = float(setting.outcomes(near["replay"], near["tokens"])[1].fall(1.0 - risk)[0])
+        fall = float(setting.gain(near["replay"], near["tokens"]).fall(1.0 - risk)[0])
         limit = (question.base_target_loss or 0.0) * (1.0 - fall)
     of_plan = _of_plan(setting, question, near)
     reach = {name: of_plan.get(name) for name in ("replay", "tokens", "target_loss", "forgetting")}
@@ -270,10 +265,11 @@ def _blocked(setting: Setting, question: Asked) -> dict[str, Any]:
     return {"blocking": blocking, "best_reachable": reach}
 
 
-def _reference(question: Asked) -> dict[str, Any]:
-    """Return the base model's source loss where it was given; forgetting is a share of it and needs none."""
-    loss = question.base_source_loss
-    return {"kind": "estimated" if loss is None else "given", "loss": loss, "sd": None if loss is None else 0.0}
+def _reference(setting: Setting) -> dict[str, Any]:
+    """Return the base model's source loss as given, or as estimated; forgetting is a share of it and needs none."""
+    (log_loss,), (doubt,) = setting.source.base_losses(setting.points(0.0, 0.0))
+    kind, loss = "given" if doubt == 0 else "estimated", float(np.exp(log_loss))
+    return {"kind": kind, "loss": loss, "sd": loss * float(doubt)}
 
 
 def _choices(
@@ -322,14 +318,14 @@ def _of_plan(setting: Setting, question: Asked, plan: Mapping[str, float]) -> di
     fields["target_gain"] = tuple(plan[f"target_gain{end}"] for end in ("_lo", "", "_hi"))
     kept = {"max-forgetting": plan["probability"]} if "probability" in plan else {}
     if (least := _least_gain(question)) is not None:
-        won = setting.outcomes(plan["replay"], plan["tokens"])[1]
+        won = setting.gain(plan["replay"], plan["tokens"])
         kept["max-target-loss"] = 1.0 - float(won.probability_below(least)[0])
     return fields | {"probabilities": kept}
 
 
 def _alternatives(setting: Setting, question: Asked, at: Mapping[str, float]) -> tuple[Mapping[str, Any], ...]:
     """Return what the run without replay comes to, merged back or as an adapter, in shares of base losses."""
-    lost, won = setting.outcomes(0.0, at["tokens"])
+    lost, won = setting.forgetting(0.0, at["tokens"]), setting.gain(0.0, at["tokens"])
     without = {
         "source": np.array([1.0 + lost.quantile(end)[0] for end in ENDS]),
         "target": np.array([np.exp(-won.quantile(1.0 - end)[0]) for end in ENDS]),
@@ -350,10 +346,11 @@ def _rate(setting: Setting, at: Mapping[str, float]) -> dict[str, Any]:
     low, high = (factor * setting.lr_pretrain for factor in RATES)
     options = []
     for factor in (0.5, 1.0, 2.0):
-        lost, won = setting.outcomes(at["replay"], at["tokens"], factor * setting.lr_peak)
+        mix = at["replay"], at["tokens"], factor * setting.lr_peak
+        lost, won = setting.forgetting(*mix), setting.gain(*mix)
         values = {"forgetting": float(lost.quantile(0.5)[0]), "target_gain": float(won.fall(0.5)[0])}
         options.append({"lr_peak": factor * setting.lr_peak, **values})
-    origin = "given" if setting.known else "usual for this size"
+    origin = "given" if setting.source.study.lr_pretrain is not None else "usual for this size"
     why = (
         f"published runs lie between a tenth and the whole of the peak of pre-training, {setting.lr_pretrain:.2g} "
         f"({origin}); warm-up over 1 % of the steps, decay to a tenth or less"
@@ -378,15 +375,17 @@ def next_pilots(setting: Setting, question: Asked, batch_tokens: float) -> pd.Da
         n_params, ptpp, replay, tokens, flops, lr_peak, gain: by which share the spread of forgetting falls with this
         run and those above it, on average over the shares of replay in the table.
     """
-    asked = setting.rows(SHARES, [_tokens(question, share) for share in SHARES])
+    asked = setting.points(SHARES, [_tokens(question, share) for share in SHARES])
     whole = _tokens(question, 0.0)
     lengths = sorted({min(max(share * whole, PILOT_STEPS * batch_tokens), whole) for share in PILOT_SHARES})
     mixes = [(replay, tokens) for replay in PILOT_REPLAYS for tokens in lengths]
     of_mixes = [replay for replay, _ in mixes], [tokens for _, tokens in mixes]
-    cells = pd.concat([setting.rows(*of_mixes, rate * setting.lr_peak) for rate in PILOT_RATES], ignore_index=True)
+    cells = pd.concat([setting.points(*of_mixes, rate * setting.lr_peak) for rate in PILOT_RATES], ignore_index=True)
     cells["flops"] = [flops_of(setting.n_params, tokens) for tokens in cells["tokens"]]
-    joint = studies.learned("forgetting").joint("forgetting", pd.concat([asked, cells], ignore_index=True))
-    before = float(studies.expected("forgetting", asked).spread.mean())
+    joint = studies.learned("forgetting").joint(
+        "forgetting", setting.source.in_studies(pd.concat([asked, cells], ignore_index=True))
+    )
+    before = float(setting.source.outlook(asked).spread.mean())
     taken: list[int] = []
     gains = []
     spread = before
@@ -463,7 +462,7 @@ def _findings(question: Asked, setting: Setting, pilots: pd.DataFrame, at: Mappi
                 f"{': ' + ', '.join(near) if near else ''}; size is extrapolated from the others.",
             )
         )
-    if setting.unread:
+    if setting.source.study.unread:
         findings.append(
             Finding(
                 "info",
@@ -510,9 +509,9 @@ def _findings(question: Asked, setting: Setting, pilots: pd.DataFrame, at: Mappi
 
 def _hardly_moves(setting: Setting, at: Mapping[str, float], name: str) -> bool:
     """Say whether forgetting is nearly the same at twice an input."""
-    frame = setting.rows(at["replay"], at["tokens"])
+    frame = setting.points(at["replay"], at["tokens"])
     twice = frame.assign(**{name: 2.0 * frame[name]})
-    one, two = (studies.expected("forgetting", each).quantile(0.5)[0] for each in (frame, twice))
+    one, two = (setting.source.outlook(each).quantile(0.5)[0] for each in (frame, twice))
     return bool(abs(two - one) < HARDLY * abs(one))
 
 

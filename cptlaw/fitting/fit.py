@@ -329,10 +329,14 @@ class Fit(Saved):
         elif interval is not None:
             with np.errstate(over="ignore"):
                 ends = np.exp(self.log_quantiles(rows, [0.5 - 0.5 * interval, 0.5 + 0.5 * interval]))
-            out["lo"], out["hi"], unbounded = bounded(loss, *ends)
+            out["lo"], out["hi"], unbounded = self.ends_of(loss, *ends)
             notes.append(unbounded)
         out["findings"] = findings_of(loss, notes, out.index)
         return ForecastFrame.of(out, interval, [self])
+
+    def ends_of(self, loss: Array, low: Array, high: Array) -> tuple[Array, Array, list[tuple[Finding, ...]]]:
+        """Return the ends of intervals, (n,) each, NaN where the rows leave them open, and what is said of that."""
+        return bounded(loss, low, high)
 
     def _left_out(self, rows: pd.DataFrame) -> list[tuple[Finding, ...]]:
         """Say which laws of weight do not read the rows, (n,)."""

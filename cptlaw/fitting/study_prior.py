@@ -19,14 +19,13 @@ import pandas as pd
 
 from cptlaw.fitting.base_models import KEYS, LOSS, measured_bases
 from cptlaw.fitting.checking.cuts import trained
-from cptlaw.fitting.learned.forgetting_and_gain import Outcome, changes
+from cptlaw.fitting.learned.forgetting_and_gain import UNLIKE, Outcome, changes
 from cptlaw.laws.base import Role
 from cptlaw.laws.calculus import Array
 
 if TYPE_CHECKING:
     from cptlaw.fitting.fit import Fit
 
-UNLIKE = "domain"  # stands where no kind of shift is told: studies of it differ most
 MOST_RUNS = 12  # whose changes say how far this study is from the usual one
 # The variance of what the studies say grows as 1 + (runs / RUNS)^4: laws were ahead of it wherever runs were many. From
 # MANY runs on it would move nothing that is printed, and is left out.
@@ -65,11 +64,16 @@ class StudyPrior:
 
     def changes(self, role: Role, rows: pd.DataFrame) -> tuple[Array, Array]:
         """Return the mean (n,) and covariance (n, n) of the log of a loss over the base model's, at trained rows."""
+        outcome: Outcome = "forgetting" if role == "source" else "gain"
+        return changes(outcome, self.frame(rows), known_shift=self.shift is not None)
+
+    def frame(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Return points as `cptlaw.fitting.learned.forgetting_and_gain` takes them."""
 
         def column(name: str, instead: float) -> Any:
             return rows[name].fillna(instead) if name in rows.columns else instead
 
-        frame = pd.DataFrame(
+        return pd.DataFrame(
             {
                 "shift": self.shift or UNLIKE,
                 **{name: rows[name].to_numpy(dtype=float) for name in ("n_params", "ptpp", "tokens")},
@@ -81,8 +85,6 @@ class StudyPrior:
             },
             index=rows.index,
         )
-        outcome: Outcome = "forgetting" if role == "source" else "gain"
-        return changes(outcome, frame, known_shift=self.shift is not None)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""

@@ -13,12 +13,10 @@ import pandas as pd
 
 from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import Finding
-from cptlaw.fitting.auto.average import Average
 from cptlaw.fitting.base_models import LOSS
 from cptlaw.fitting.checking.distance import fact
 from cptlaw.fitting.checking.distance import levels as levels_of
 from cptlaw.fitting.law_fit import LawFit
-from cptlaw.fitting.solving.open_rates import RATES
 from cptlaw.fitting.uncertainty.intervals import MIN_RUNS
 from cptlaw.forecasting.verbs import load_fit
 from cptlaw.laws import Law
@@ -62,7 +60,7 @@ class OneLoss:
     @property
     def knows_doubt(self) -> bool:
         """Whether there are enough runs to say how runs differ, or other studies do."""
-        return self.n_runs >= MIN_RUNS or (isinstance(self.fit, Average) and self.fit.study_prior is not None)
+        return self.n_runs >= MIN_RUNS or bool(self.fit.told_by_studies)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,8 +130,8 @@ class Loss(OneLoss):
         return name in self.inputs
 
     def optional(self, name: str) -> bool:
-        """Whether an input need not be said: the fitted rows have none of it, or it is a rate, which fits fill in."""
-        return not self.fit.data.empty and (name in RATES or name not in self.fit.data.columns)
+        """Whether an input need not be said."""
+        return bool(self.fit.fills_in(name))
 
     @cached_property
     def fitted_tokens(self) -> tuple[float, float]:

@@ -32,7 +32,6 @@ from scipy import special
 
 from cptlaw.errors import FitError, UsageError
 from cptlaw.findings import Finding, Remedy, Severity
-from cptlaw.fitting.auto.average import Average
 from cptlaw.fitting.base_models import MEASURED, carried_to, measured_bases, places
 from cptlaw.fitting.checking.distance import fact
 from cptlaw.fitting.checking.extrapolation import extrapolations
@@ -219,12 +218,11 @@ def _by_own_law(source: Loss, kind: ReferenceKind) -> Reference:
     doubt, advice = None, BETTER
     if kind == "law":
         spread = GUESSED if source.fit.base.empty else GUESSED_BESIDE
-        if isinstance(source.fit, Average):  # what other studies say narrows a guess too
-            spread *= float(source.fit.doubt_left(source.frame(0.5, 0.0))[0])
-        doubt = partial(_normal_half_width, spread)
-        text += f" Forgetting is uncertain by {100 * spread:.2g} points because of it."
-        advice = f"One evaluation of the base model takes these {100 * spread:.2g} points away."
-        severity = "warning"
+        spread *= float(source.fit.doubt_left(source.frame(0.5, 0.0))[0])  # what other studies say narrows a guess too
+        if spread > 0:
+            doubt, severity = partial(_normal_half_width, spread), "warning"
+            text += f" Forgetting is uncertain by {100 * spread:.2g} points because of it."
+            advice = f"One evaluation of the base model takes these {100 * spread:.2g} points away."
     note = Finding(severity, f"reference-{kind}", text, advice, remedy=Remedy("base_source_loss"))
     return Reference(kind, loss, (note,), doubt)
 

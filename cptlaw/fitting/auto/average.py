@@ -152,6 +152,11 @@ class Average(Fit):
         told: tuple[Array, Array] = last["studies"]
         return told
 
+    @property
+    def told_by_studies(self) -> bool:
+        """Whether studies of others say how sure it is."""
+        return self.study_prior is not None
+
     def doubt_left(self, rows: pd.DataFrame) -> Array:
         """Return the factor by which what other studies say changes the doubt about log losses, (n,)."""
         return self._told_by_studies(rows)[1]

@@ -35,6 +35,7 @@ from cptlaw.laws.calculus import Array
 
 Outcome = Literal["forgetting", "gain"]
 SHIFTS = ("language", "domain", "code", "near")
+UNLIKE = "domain"  # stands where no kind of shift is told: studies of it differ most
 DECADES = (5, 6, 7, 8, 9, 10, 11)  # knots of the walk over log10 parameters; it starts at 9
 SIZES = tuple(f"size_1e{decade}" for decade in DECADES if decade != 9)
 AMPLITUDE = ("one", *SHIFTS, *SIZES, "budget", "relative_rate", "novelty")
@@ -326,8 +327,21 @@ def changes(
 ) -> tuple[Array, Array]:
     """Return the mean (n,) and covariance (n, n) of the log of a loss over the base model's, at rows of one new study.
 
-    Medians and small changes of `expected`, with what all rows of a study share: the coefficients, the study's own
-    amplitude and reach, and whatever of rates, novelty and kind of shift is not known.
+    Medians of `expected`, and the sum of `doubt_of_changes`, which says what the arguments are.
+    """
+    said = expected(outcome, frame, gain=gain)
+    median = said.part + said.rest - said.taught
+    centre = -median if outcome == "gain" else np.log1p(median)
+    return centre, np.sum([*doubt_of_changes(outcome, frame, known_shift, gain=gain).values()], axis=0)
+
+
+def doubt_of_changes(
+    outcome: Outcome, frame: pd.DataFrame, known_shift: bool = True, *, gain: Learned | None = None
+) -> dict[str, Array]:
+    """Return the covariance of the log of a loss over the base model's by its parts, (n, n) each, for small changes.
+
+    ``parameters``: of the coefficients, and of what all rows of a study share and nobody said, such as rates. ``form``:
+    by what studies differ. ``noise``: of one measured outcome.
 
     Parameters
     ----------
@@ -338,31 +352,36 @@ def changes(
     """
     chosen = learned(outcome)
     at, said = _Curve.of(chosen, outcome, frame), expected(outcome, frame, gain=gain)
-    median = said.part + said.rest - said.taught
-    joint = chosen.joint(outcome, frame)
     relative, absolute = (at.slope * chosen.mean[FEATURES.index(f"reach_{name}")] for name in ("relative_rate", "rate"))
     relative = relative + chosen.mean[FEATURES.index("amplitude_relative_rate")]
     no_peak, no_pretrain, no_losses = (
         frame[name].isna().to_numpy(dtype=float) for name in ("lr_peak", "lr_pretrain", "novelty")
     )
-    shared = [
+    unsaid = [  # one unknown number each, the same for all rows
         no_losses * chosen.mean[FEATURES.index("amplitude_novelty")] * NEW_SPREAD,
         no_peak * relative * TYPICAL_SPREAD,
         no_pretrain * (absolute - (1.0 - no_peak) * relative) * PEAK_SPREAD,
+    ]
+    between = [
+        np.full(len(frame), chosen.between_amplitude),
+        at.slope * chosen.between_reach,
         np.full(len(frame), 0.0 if known_shift else SHIFT_SPREAD),
     ]
-    for one in shared:  # one unknown number, the same for all rows
-        joint = joint + np.outer(one, one)
+    median = said.part + said.rest - said.taught
+    scale = np.ones(len(frame)) if outcome == "gain" else 1.0 / (1.0 + median)
+    of_part, of_change = np.outer(scale * said.part, scale * said.part), np.outer(scale, scale)
+    coefficients = at.gradient @ chosen.covariance @ at.gradient.T + sum(np.outer(one, one) for one in unsaid)
     won = chosen.between_back * at.amplitude * at.won
-    floor = FLOOR * np.minimum(1.0, at.log)
-    absolute_doubt = np.outer(won, won) + np.diag(floor**2)
+    apart = of_change * np.outer(won, won)
     if np.any(said.taught):
         taught = np.asarray(said.taught * said.taught_spread, dtype=float)
-        absolute_doubt = absolute_doubt + np.outer(taught, taught)
-    if outcome == "gain":
-        return -median, np.outer(said.part, said.part) * joint + absolute_doubt
-    part, scale = said.part / (1.0 + median), 1.0 / (1.0 + median)
-    return np.log1p(median), np.outer(part, part) * joint + np.outer(scale, scale) * absolute_doubt
+        apart = apart + of_change * np.outer(taught, taught)
+    floor = FLOOR * np.minimum(1.0, at.log)
+    return {
+        "parameters": of_part * coefficients,
+        "form": of_part * sum(np.outer(one, one) for one in between) + apart,
+        "noise": of_part * (chosen.noise**2 * np.eye(len(frame))) + of_change * np.diag(floor**2),
+    }
 
 
 def narrowed(joint: Array, asked: int, pilots: Sequence[int]) -> Array:

@@ -17,7 +17,7 @@ from cptlaw.units import parse_quantity
 class HowToSearch(TypedDict, total=False):
     """How laws are searched for, wherever they are fitted."""
 
-    delta: float | None
+    delta: float | str | None
     starts: int | None
     seed: int
     schedules: Mapping[str, Schedule] | str | Path | None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Unpack
+from pathlib import Path
+from typing import Any
 
-from cptlaw.errors import UsageError, refuse_others
+from cptlaw.errors import UsageError
 from cptlaw.findings import by_severity
 from cptlaw.fitting.auto.average import Average
 from cptlaw.fitting.auto.check_auto import refuse_restraint
@@ -13,6 +15,7 @@ from cptlaw.fitting.auto.fit_auto import fit_auto
 from cptlaw.fitting.auto.fit_one import fit_one
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.learned.forgetting_and_gain import known_shift
+from cptlaw.fitting.prior_fit import PriorFit, Quantity, prior_fit
 from cptlaw.fitting.solving.options import HowToFit
 from cptlaw.fitting.study_prior import StudyPrior
 from cptlaw.forecasting.scores.derived import as_meant
@@ -24,20 +27,41 @@ from cptlaw.laws import law
 from cptlaw.laws.score_law import known_score_laws
 from cptlaw.runs import Runs, unread_findings
 from cptlaw.runs.sound import data_errors
-from cptlaw.signatures import spell_out
+from cptlaw.schedules import Schedule
+from cptlaw.signatures import options_checked
 
 
+@options_checked
 def fit(
     law_name: Any,
     runs: Any = None,
     on: str | None = None,
     where: str | None = None,
-    **how: Unpack[HowToFit],
-) -> LawFit | Average | ScoreFit:
+    *,
+    delta: Quantity = None,
+    starts: int | None = None,
+    seed: int = 0,
+    schedules: Mapping[str, Schedule] | str | Path | None = None,
+    fix: Mapping[str, Any] | Iterable[str] | None = None,
+    tie: Iterable[Any] | None = None,
+    bound: Mapping[str, Any] | Iterable[str] | None = None,
+    prior: Mapping[str, Any] | Iterable[str] | None = None,
+    restraint: str | None = None,
+    shift: str | None = None,
+    n_params: Quantity = None,
+    ptpp: Quantity = None,
+    lr_peak: Quantity = None,
+    lr_pretrain: Quantity = None,
+    base_source_loss: Quantity = None,
+    base_target_loss: Quantity = None,
+    replay_of: str | None = None,
+) -> LawFit | Average | ScoreFit | PriorFit:
     """Fit a law to the losses of one eval; without a law, all that the columns allow, and average them.
 
         fit(runs, on="target")                   every law that the columns allow, averaged: an `Average`
-        fit("dcpt-l3", runs, on="target")        one law: a `Fit`
+        fit("dcpt-l3", runs, on="target")        one law: a `LawFit`
+        fit(None, on="target", shift="language", n_params="8B", ptpp=1875)
+                                                 no runs: what studies of others say, a `PriorFit`
 
     Variable projection searches the shape parameters from many starts; every distinct optimum is then polished on the
     stated objective, the sum over points of Huber(delta) of the log residual.
@@ -46,42 +70,41 @@ def fit(
     ----------
     law_name
         A law's name with its options, or a law (of a score: ``score-sigmoid`` and others); ``"auto"``, or the runs in
-        its place, for `cptlaw.fitting.auto`, which chooses
-        restraint and starts itself.
+        its place, for `cptlaw.fitting.auto`, which chooses restraint and starts itself.
     runs
-        A runs table: `Runs`, a DataFrame or a path.
+        A runs table: `Runs`, a DataFrame or a path. Without one, and without a law, studies of others speak.
     on
-        The eval whose loss is fitted: its name, or ``source`` or ``target``.
+        The eval whose loss is fitted: its name, or ``source`` or ``target``, which is meant without runs.
     where
         Filter of rows, such as ``"ptpp <= 31 and replay > 0"``. Where it chooses one of several domains, as in
         ``"domain == 'law'"``, base models without a domain stay, and what the other domains' rows under the same
         filter say of `shared-tokens`, by name or in law auto, is a prior; not with restraint none.
-    **how
-        As follows; all may be left out.
-
-        delta
-            Huber threshold on log residuals; the law's published value where absent.
-        starts
-            Number of starting points of the global search; the law's own number, mostly 64, where absent.
-        seed
-            Seed of the starting points, 0 where absent. The same seed gives the same bits on one machine.
-        fix, tie, bound, prior
-            Restraint by parameter name: ``{"alpha": 0.34}``, ``[("alpha", "beta")]``, ``{"lambda": (0, 0.9)}``,
-            ``{"E": (1.8, 0.1)}`` (mean, standard deviation); or the command line's texts.
-        restraint
-            ``"none"`` fits the rows and what is said here alone. Where absent, what other studies say of the parameters
-            of a law is added as weak priors, and its intervals are those that it has within law auto.
-        shift
-            For law auto, where runs of CPT are few: the kind of new domain, ``"language"``, ``"domain"``, ``"code"`` or
-            ``"near"``. What studies of others saw of such shifts is then a prior.
-        schedules
-            For laws of loss curves: learning-rate schedules by run, or a schedules file. Runs that are not in it take
-            theirs from the column ``lr``, or from ``lr_schedule``, ``lr_peak``, ``warmup``, ``lr_end`` and tokens.
+    delta
+        Huber threshold on log residuals; the law's published value where absent.
+    starts
+        Number of starting points of the global search; the law's own number, mostly 64, where absent.
+    seed
+        Seed of the starting points, 0 where absent. The same seed gives the same bits on one machine.
+    fix, tie, bound, prior
+        Restraint by parameter name: ``{"alpha": 0.34}``, ``[("alpha", "beta")]``, ``{"lambda": (0, 0.9)}``,
+        ``{"E": (1.8, 0.1)}`` (mean, standard deviation); or the command line's texts.
+    restraint
+        ``"none"`` fits the rows and what is said here alone. Where absent, what other studies say of the parameters
+        of a law is added as weak priors, and its intervals are those that it has within law auto.
+    shift
+        Without runs, or for law auto where runs of CPT are few: the kind of new domain, ``"language"``, ``"domain"``,
+        ``"code"`` or ``"near"``. What studies of others saw of such shifts is then a prior.
+    schedules
+        For laws of loss curves: learning-rate schedules by run, or a schedules file. Runs that are not in it take
+        theirs from the column ``lr``, or from ``lr_schedule``, ``lr_peak``, ``warmup``, ``lr_end`` and tokens.
+    n_params, ptpp, lr_peak, lr_pretrain, base_source_loss, base_target_loss, replay_of
+        Without runs: the base model, the rates, its losses and whether it has read the replayed text, as in
+        `cptlaw.answer`.
 
     Returns
     -------
-    LawFit, Average or ScoreFit
-        A `Fit` of one law, a `Fit` of several, or the link of a score to losses.
+    LawFit, Average, PriorFit or ScoreFit
+        A `Fit` of one law, of several or of no rows, or the link of a score to losses.
 
     Raises
     ------
@@ -90,22 +113,35 @@ def fit(
     FitError
         If the rows cannot determine the law: too few points, or an input with a single level.
     """
-    refuse_others(how, HowToFit.__annotations__, "fit")
+    base: dict[str, Any] = {
+        "n_params": n_params,
+        "ptpp": ptpp,
+        "lr_peak": lr_peak,
+        "lr_pretrain": lr_pretrain,
+        "base_source_loss": base_source_loss,
+        "base_target_loss": base_target_loss,
+        "replay_of": replay_of,
+    }
+    of_one: HowToFit = {"delta": delta, "starts": starts, "fix": fix, "tie": tie, "bound": bound, "prior": prior}
+    if runs is None and (law_name is None or (isinstance(law_name, str) and law_name == "auto")):
+        of_rows = {"where": where, **of_one, "schedules": schedules, "restraint": restraint}
+        _refuse_given(of_rows, "is for a fit to runs, and no runs were given")
+        return prior_fit(on or "target", shift=shift, **base)
+    _refuse_given(base, "says what a base model is without runs; with runs their rows say it")
     law_name, runs, on, where = asked(law_name, runs, on, where)
-    if how.get("restraint") not in (None, "none"):
-        raise UsageError(f"restraint={how['restraint']!r}: expected none, which fits the rows alone.")
+    if restraint not in (None, "none"):
+        raise UsageError(f"restraint={restraint!r}: expected none, which fits the rows alone.")
     table, on, copied = as_meant(runs, on)
     copied += unread_findings(table, where)
     is_score = _is_score(law_name, table, on)
     averaged = isinstance(law_name, str) and law_name == "auto"
-    of_one = {name: how.get(name) for name in ("delta", "starts", "fix", "tie", "bound", "prior")}
     if is_score or averaged:
         refuse_restraint(of_one, "scores are fitted with their own priors" if is_score else "law auto fits several")
-    seed, schedules = how.get("seed", 0), how.get("schedules")
-    shift = known_shift(how.get("shift"))
+    shift = known_shift(shift)
     if shift is not None and (is_score or not averaged):
         raise UsageError("shift (--shift) is read where losses are fitted without a law's name, by law auto.")
     chosen = None if is_score or averaged else law(law_name)
+    how: HowToFit = {**of_one, "seed": seed, "schedules": schedules, "restraint": restraint}
 
     def fitted() -> LawFit | Average | ScoreFit:
         if chosen is not None:
@@ -119,14 +155,18 @@ def fit(
         result = fitted()  # whoever writes a law changes it between fits
     else:
         name = str(law_name) if chosen is None else chosen.spec
-        result = FITS.fitted(fitted, table, "fit", name, on, where, what_decides(how))
+        result = FITS.fitted(fitted, table, "fit", name, on, where, what_decides(how | {"shift": shift}))
     about = () if is_score else data_errors(table if where is None else table.where(where), on)
     if not copied and not about:
         return result
     return replace(result, findings=by_severity([*copied, *about, *result.findings]))
 
 
-spell_out(fit, HowToFit, {"seed": 0})
+def _refuse_given(options: Mapping[str, Any], why: str) -> None:
+    """Refuse the first of some options that was given."""
+    for name, value in options.items():
+        if value is not None:
+            raise UsageError(f"{name} (--{name.replace('_', '-')}) {why}.")
 
 
 def _is_score(law_name: Any, table: Runs, on: str) -> bool:

@@ -9,14 +9,15 @@ from cptlaw.fitting.auto.auto_file import auto_from
 from cptlaw.fitting.auto.average import Average
 from cptlaw.fitting.fit_file import damaged, fit_from
 from cptlaw.fitting.law_fit import LawFit
+from cptlaw.fitting.prior_fit import SPEC, PriorFit, prior_from
 from cptlaw.fitting.saved import FORMAT, FORMAT_VERSION
 from cptlaw.forecasting.scores.score_file import score_from
 from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.reading import read_json
 
 
-def load_fit(path: str | Path) -> LawFit | Average | ScoreFit:
-    """Read a fit that `Fit.save` or ``cptlaw fit -o`` wrote: a `Fit`, an `Average` of several laws, or a `ScoreFit`.
+def load_fit(path: str | Path) -> LawFit | Average | ScoreFit | PriorFit:
+    """Read a fit that `Fit.save` or ``cptlaw fit -o`` wrote: of one law, of several, of a score, or of no rows.
 
     Raises
     ------
@@ -37,9 +38,11 @@ def load_fit(path: str | Path) -> LawFit | Average | ScoreFit:
         raise DataError(
             f"{path}: written by cptlaw {document.get('cptlaw_version')} in a newer format; update cptlaw to read it."
         )
-    if document.get("law") != "auto" and "ways" not in document:
+    if document.get("law") not in ("auto", SPEC) and "ways" not in document:
         return fit_from(document, str(path))
     try:
+        if document.get("law") == SPEC:
+            return prior_from(document)
         # Told by what they hold; the files of averages and of scores have fits of single laws inside.
         return (score_from if "ways" in document else auto_from)(document, str(path))
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:

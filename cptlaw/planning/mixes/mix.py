@@ -159,12 +159,15 @@ def _build(given: Any, fits: dict[str, Any], known: dict[str, float]) -> FittedM
     check_pair(losses.values())
     source = losses.get("source")
     how, findings = _forgetting(given, source)
-    if source is not None and given.base_source_loss is not None:
+    base = given.base_source_loss
+    if base is None and how is not None and source is not None and source.fit.of_changes:
+        base = how.reference.loss
+    if source is not None and base is not None:
         # A loss that no run measured tells the forecast what the fit's own base models would; a law of the target loss
         # that reads a base model's loss means that of its own eval.
         for role, one in losses.items():
             if role == "source" or not one.reads(LOSS):
-                losses[role] = replace(one, known={**one.known, LOSS: given.base_source_loss})
+                losses[role] = replace(one, known={**one.known, LOSS: base})
         source = losses["source"]
     most = getattr(given, "max_forgetting", None)
     if most is not None and given.forgetting == "relative" and most >= 1:
