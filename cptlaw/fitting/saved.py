@@ -11,14 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 
 from cptlaw.errors import UsageError
-from cptlaw.fitting.solving.open_rates import RATES
+from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.laws import LAWS, Law
 from cptlaw.laws.base import Role
-from cptlaw.laws.calculus import Array
 from cptlaw.result import Result
 from cptlaw.version import version
 from cptlaw.writing import FIT, write_text
@@ -27,7 +25,7 @@ FORMAT = "cptlaw-fit"
 FORMAT_VERSION = 1
 
 
-class Saved(Result):
+class Saved(Result, Forecaster):
     """Base of all that is fitted: one law, an average of laws, a score.
 
     Attributes
@@ -51,10 +49,6 @@ class Saved(Result):
     if TYPE_CHECKING:  # values here would become the defaults of the dataclasses that derive from it
 
         @property
-        def law(self) -> Any:
-            """The law, or what stands for it."""
-
-        @property
         def n_points(self) -> int:
             """Measured rows."""
 
@@ -72,24 +66,6 @@ class Saved(Result):
         return {name: getattr(self, name) for name in ("n_points", "n_runs", "status")} | {
             "findings": [finding.to_dict() for finding in self.findings]
         }
-
-    @property
-    def told_by_studies(self) -> bool:
-        """Whether studies of others say how sure it is, where it has few runs."""
-        return False
-
-    @property
-    def of_changes(self) -> bool:
-        """Whether it forecasts changes from a base model's loss, so that a guess of that makes none of them unsure."""
-        return False
-
-    def fills_in(self, name: str) -> bool:
-        """Whether a point may leave an input open: the rows have none of it, or it is a rate, which fits choose."""
-        return not self.data.empty and (name in RATES or name not in self.data.columns)
-
-    def doubt_left(self, rows: pd.DataFrame) -> Array:
-        """Return the factor by which what other studies say changes the doubt about log losses, (n,)."""
-        return np.ones(len(rows))
 
     def content(self) -> dict[str, Any]:
         """Return what the file holds beside what all files of fits hold."""

@@ -5,11 +5,13 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 
+from cptlaw.fitting.forecaster import Forecaster
+
 TOKENS = (2e9, 200e9)
 REPLAY = (0.1, 0.25, 0.5)
 
 
-class AnyLoss:
+class AnyLoss(Forecaster):
     """A loss by its formula, with what a plan asks of a fitted loss."""
 
     def __init__(self, role, formula, falls=False, spread=0.01, base=None):

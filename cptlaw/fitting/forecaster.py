@@ -1,0 +1,77 @@
+"""What everything that forecasts can do, whatever stands behind it: the protocol that plans and reports speak to.
+
+One law, an average of several, what studies say without a row, the link of a score to losses: each is a `Forecaster`,
+and so is whatever another package derives from it. Nothing above asks which of them it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.fitting.solving.open_rates import RATES
+from cptlaw.laws.base import Role
+from cptlaw.laws.calculus import Array
+
+
+class Forecaster(Protocol):
+    """A forecast of one eval.
+
+    Attributes
+    ----------
+    on, role
+        The eval and its role.
+    data
+        The fitted rows: run, inputs in raw units, loss; none where nothing was fitted.
+    base
+        Measured losses of base models: n_params, ptpp, loss.
+    provenance
+        Where the rows came from.
+    """
+
+    on: str
+    role: Role
+    data: pd.DataFrame
+    base: pd.DataFrame
+    provenance: Mapping[str, Any]
+
+    if TYPE_CHECKING:  # a value here would stand in the way of dataclasses that have the law as a field
+
+        @property
+        def law(self) -> Any:
+            """The law, or what stands for it: which inputs are read."""
+
+    def predict(self, frame: Any) -> Array:
+        """Return the forecast loss of each row, (n,)."""
+        ...
+
+    def log_quantiles(self, frame: Any, probabilities: Sequence[float], measured: bool = True) -> Array:
+        """Return quantiles of the log loss, shape (probabilities, n)."""
+        ...
+
+    def forecast(self, frame: Any, interval: Any = 0.9) -> pd.DataFrame:
+        """Return the rows of `frame` with loss, lo, hi and findings."""
+        ...
+
+    # -- what most of them have alike ----------------------------------------------------------------------------------
+
+    @property
+    def told_by_studies(self) -> bool:
+        """Whether studies of others say how sure it is, where it has few runs."""
+        return False
+
+    @property
+    def of_changes(self) -> bool:
+        """Whether it forecasts changes from a base model's loss, so that a guess of that makes none of them unsure."""
+        return False
+
+    def fills_in(self, name: str) -> bool:
+        """Whether a point may leave an input open: the rows have none of it, or it is a rate, which fits choose."""
+        return not self.data.empty and (name in RATES or name not in self.data.columns)
+
+    def doubt_left(self, rows: pd.DataFrame) -> Array:
+        """Return the factor by which what other studies say changes the doubt about log losses, (n,)."""
+        return np.ones(len(rows))
