@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from cptlaw.cli import main
-from cptlaw.forecasting.verbs.fit_cache import FITS
+from cptlaw.fitting.fit_cache import FITS
 from studies.__main__ import studies
 
 # On a busy machine inputs are slow to draw and examples slow to run, which says nothing of the code.

@@ -7,10 +7,10 @@ from typing import Any
 from cptlaw.answering.question import Asked
 from cptlaw.errors import DataError, did_you_mean
 from cptlaw.findings import Finding
+from cptlaw.fitting.fit_cache import FITS, what_decides
 from cptlaw.forecasting.scores import fit_all_scores
 from cptlaw.forecasting.scores.check_scores import check_scores
 from cptlaw.forecasting.scores.derived import with_derived
-from cptlaw.forecasting.verbs.fit_cache import FITS, what_decides
 from cptlaw.runs import Runs
 
 

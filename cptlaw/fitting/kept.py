@@ -28,19 +28,18 @@ def kept(function: OfFit) -> OfFit:
 
 def copied(fit: Copied) -> Copied:
     """Return a copy that shares nothing which can be changed, and of which no `kept` function is computed twice."""
-    memo: dict[int, Any] = {id(one._cache): {ORIGINAL: one} for one in _fits_in(fit)}
+    memo: dict[int, Any] = {id(one._cache): {ORIGINAL: one} for one in fits_in(fit)}
     return deepcopy(fit, memo)
 
 
-def _fits_in(fit: Any) -> Iterator[Any]:
-    """Yield a fit, or several by name, and all of which they are made: members of an average, losses below a score."""
-    if isinstance(fit, Mapping):
-        for one in fit.values():
-            yield from _fits_in(one)
-        return
-    yield fit
-    for member in getattr(fit, "members", ()):
-        for one in (getattr(member, "fit", None), getattr(member, "loss", None)):
-            if one is not None and one is not fit:
-                yield from _fits_in(one)
-    yield from getattr(fit, "sources", ())
+def fits_in(made: Any) -> Iterator[Any]:
+    """Yield the fits in what was made of a table: of scores by name, members of an average, losses below a score."""
+    if isinstance(made, Mapping):
+        for one in made.values():
+            yield from fits_in(one)
+    elif hasattr(made, "_cache"):
+        yield made
+        parts = [getattr(one, name, None) for one in made.members for name in ("fit", "loss")]
+        for one in (*parts, *getattr(made, "sources", ())):
+            if one is not made:
+                yield from fits_in(one)

@@ -170,13 +170,13 @@ class Rolling:
         return refitted(Objective(problem, self.fit.options.delta, weights=self.parts[usable], penalty=penalty), start)
 
 
-def refitted(goal: Objective, start: Array) -> dict[str, Array]:
+def refitted(goal: Objective, start: Array, steps: int = STEPS, tolerance: float = TOLERANCE) -> dict[str, Array]:
     """Return the parameters by name, (parts,) each, of a fit that is repeated on parts of its rows.
 
     All parts are descended at once, as weights of 0 and 1 on the same rows: one descent instead of one for each.
     """
     problem = goal.problem
-    solution = newton.descend(goal, start[:, : problem.k], start[:, problem.k :], STEPS, TOLERANCE)
+    solution = newton.descend(goal, start[:, : problem.k], start[:, problem.k :], steps, tolerance)
     params = problem.parameters(solution.c, solution.z)
     return {name: params[:, i] for i, name in enumerate(problem.law.parameters)}
 

@@ -18,9 +18,9 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.fitting.auto import candidates
+from cptlaw.fitting.fit_cache import FITS
 from cptlaw.fitting.rollouts import Rollout
 from cptlaw.fitting.shared_error import SharedError
-from cptlaw.forecasting.verbs.fit_cache import FITS
 from studies.learning.learn_averages import EVERY, cuts, forecast_of, thinned, without
 from studies.series import Series, all_series
 

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 import cptlaw as cl
-from cptlaw.forecasting.verbs.fit_cache import FITS
+from cptlaw.fitting.fit_cache import FITS
 from cptlaw.runs import Runs
 from cptlaw.schedules import Schedule, read_schedules
 from studies.harness import MEASURED, find_data, progress, table

@@ -25,11 +25,11 @@ from cptlaw.fitting.auto.average import Average
 from cptlaw.fitting.auto.candidates import Candidate
 from cptlaw.fitting.auto.rows import Chosen
 from cptlaw.fitting.checking.distance import outside
+from cptlaw.fitting.fit_cache import FITS
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.rollouts import directions
 from cptlaw.fitting.shared_error import SharedError
 from cptlaw.fitting.weights import RolloutScores
-from cptlaw.forecasting.verbs.fit_cache import FITS
 from cptlaw.laws import law
 from cptlaw.laws.base import Role
 from studies.harness import Array, progress, show, write_result

@@ -20,9 +20,9 @@ from scipy import special
 
 import cptlaw as cl
 from cptlaw.fitting.auto.candidates import all_priors, middle_of_cpt
+from cptlaw.fitting.fit_cache import FITS
 from cptlaw.fitting.solving.restraint import Restraint
 from cptlaw.fitting.solving.training_rows import training_rows
-from cptlaw.forecasting.verbs.fit_cache import FITS
 from cptlaw.runs import Runs
 from studies.forecasts import cpt_forecasts
 from studies.harness import Array, show, write_result

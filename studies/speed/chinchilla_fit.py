@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 import cptlaw as cl
-from cptlaw.forecasting.verbs.fit_cache import FITS
+from cptlaw.fitting.fit_cache import FITS
 from cptlaw.laws.chinchilla import Chinchilla
 from studies.harness import (
     RECIPES,

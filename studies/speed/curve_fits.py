@@ -25,7 +25,7 @@ import pandas as pd
 from scipy.optimize import minimize
 
 import cptlaw as cl
-from cptlaw.forecasting.verbs.fit_cache import FITS
+from cptlaw.fitting.fit_cache import FITS
 from cptlaw.laws import law
 from cptlaw.schedules import Phase, Schedule
 from studies.harness import Array, Beside, Clock, data_file, huber_sum, machine, progress, seconds, table, times

@@ -18,11 +18,11 @@ import numpy as np
 import pandas as pd
 
 import cptlaw as cl
+from cptlaw.fitting.fit_cache import FITS
 from cptlaw.fitting.fit_rows import minimise
 from cptlaw.fitting.solving.options import Options
 from cptlaw.fitting.solving.problem import Problem
 from cptlaw.fitting.solving.restraint import Restraint
-from cptlaw.forecasting.verbs.fit_cache import FITS
 from studies.harness import RECIPES, Array, Beside, Clock, PowerSum, Recipe, machine, seconds, table, times
 
 DELTA = 1e-3

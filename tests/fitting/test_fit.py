@@ -12,7 +12,7 @@ from independent import scipy_fit, summed_huber
 
 import cptlaw as cl
 from cptlaw.errors import DataError, FitError, UsageError
-from cptlaw.forecasting.verbs.fit_cache import FITS
+from cptlaw.fitting.fit_cache import FITS
 from cptlaw.laws import law
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

@@ -20,10 +20,14 @@ from cptlaw.findings import Finding, Remedy
 from cptlaw.fitting.auto.candidates import Candidate, middle_of_cpt, middle_of_pre_training
 from cptlaw.fitting.auto.rows import Chosen
 from cptlaw.fitting.checking.cuts import trained
+from cptlaw.fitting.fit_cache import FITS
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.law_fit import LawFit
-from cptlaw.fitting.rollouts import distinct
+from cptlaw.fitting.rollouts import distinct, log_errors, refitted
+from cptlaw.fitting.solving.objective import Objective
 from cptlaw.fitting.solving.options import Options
+from cptlaw.fitting.solving.priors import priors_on
+from cptlaw.fitting.solving.problem import Problem
 from cptlaw.fitting.solving.training_rows import training_rows
 from cptlaw.laws.base import Role
 from cptlaw.laws.calculus import Array
@@ -34,6 +38,8 @@ LEAST_KEPT = 7
 FALLS_TO = 0.7  # of the residuals' spread, that of the other rows when they are fitted alone
 ABOVE = 2.0  # spreads by which the rows left out lie above that fit on average; below it, of base models
 MOST_ROWS = 400  # that are looked at
+PROMISED = 1.1 * FALLS_TO  # of the spread, to which it must nearly fall for the others to be fitted alone
+STEPS, TOLERANCE = 30, 1e-4  # that tell how far
 COUNTED = 3  # parameters that the spread is corrected for: exponent and two amplitudes, the floor having a prior
 TO_SPREAD = 1.2533  # standard deviation over mean absolute deviation of normal errors
 
@@ -110,7 +116,7 @@ def _without_short_pretraining(rows: Chosen, role: Role) -> Chosen:
 def _lowest_kept(
     rows: Chosen, level: Array, middle: Candidate, off: Callable[[pd.DataFrame, NDArray[np.bool_], float], float]
 ) -> float:
-    """Return the level from which rows are kept.
+    """Return the level from which rows are kept: looked for once, whatever law is then fitted to them.
 
     Parameters
     ----------
@@ -122,6 +128,12 @@ def _lowest_kept(
         Of rows, which of them are kept, and by how much the others lie above the fit on average in logs: how far that
         speaks for leaving them out.
     """
+    return FITS.fitted(lambda: _lowest(rows, level, middle, off), rows.runs, "under-trained", rows.is_cpt)
+
+
+def _lowest(
+    rows: Chosen, level: Array, middle: Candidate, off: Callable[[pd.DataFrame, NDArray[np.bool_], float], float]
+) -> float:
     seen = np.unique(np.linspace(0, len(level) - 1, min(len(level), MOST_ROWS)).round().astype(int))
     frame, level = rows.frame.iloc[seen], level[seen]
     edges = distinct(np.unique(level)) - 1e-9
@@ -132,13 +144,37 @@ def _lowest_kept(
         kept = level >= edges[lowest + step]
         if kept.mean() < 1.0 - MOST_SHARE or kept.sum() < LEAST_KEPT:
             break
-        without, above, fit = _spread(rows, frame, kept, middle, fit)
+        without, above = np.inf, 0.0
+        if fit is None or _promised(fit, frame, kept) <= PROMISED * spread:
+            without, above, fit = _spread(rows, frame, kept, middle, fit)
         # Both: rows that only lie high may be a steep law, rows whose absence only helps may be any few.
         if without <= FALLS_TO * spread and off(frame, kept, above) >= ABOVE * without:
             lowest, spread, step = lowest + step, without, 1
         else:
             step *= 2  # of many levels, as along runs, not each is tried
     return float(edges[lowest])
+
+
+def _promised(fit: LawFit, frame: pd.DataFrame, kept: NDArray[np.bool_]) -> float:
+    """Return nearly the spread of the residuals of the rows kept, fitted without the others.
+
+    Mostly it hardly falls, and some steps from the fit to more rows show that for a fifth of what a fit costs. Priors
+    count less there, as they do where residuals are smaller.
+    """
+    law, rows = fit.law, frame[kept]
+    loss = rows["loss"].to_numpy(dtype=float)
+    problem = Problem(law, law.bind(fit.completed(rows), fit.role), loss, fit.options.restraint)
+    c, z = problem.coordinates(fit.params)
+    goal = Objective(problem, fit.options.delta, penalty=priors_on(problem, FALLS_TO**2 * fit.prior_weight))
+    residual = log_errors(problem, refitted(goal, np.concatenate([c, z])[None], STEPS, TOLERANCE))[0]
+    return _size(residual)
+
+
+def _size(residual: Array) -> float:
+    """Return the spread of residuals of a fit to their rows."""
+    # Mean absolute deviation: one row that is far off must not make the rest look well fitted.
+    count = len(residual)
+    return TO_SPREAD * float(np.mean(np.abs(residual))) * count / max(count - COUNTED, 1)
 
 
 def _spread(
@@ -157,7 +193,4 @@ def _spread(
         return np.inf, 0.0, before
     with np.errstate(invalid="ignore"):  # of a loss that is forecast below zero nothing is said, so that all rows stay
         above = np.log(frame["loss"].to_numpy(dtype=float)) - np.log(fit.predict(frame))
-    count = int(kept.sum())
-    # Mean absolute deviation: one row that is far off must not make the rest look well fitted.
-    spread = TO_SPREAD * float(np.mean(np.abs(above[kept]))) * count / max(count - COUNTED, 1)
-    return spread, float(np.mean(above[~kept])) if (~kept).any() else 0.0, fit
+    return _size(above[kept]), float(np.mean(above[~kept])) if (~kept).any() else 0.0, fit

@@ -13,6 +13,7 @@ from cptlaw.fitting.auto.average import Average
 from cptlaw.fitting.auto.check_auto import refuse_restraint
 from cptlaw.fitting.auto.fit_auto import fit_auto
 from cptlaw.fitting.auto.fit_one import fit_one
+from cptlaw.fitting.fit_cache import FITS, what_decides
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.learned.forgetting_and_gain import known_shift
 from cptlaw.fitting.prior_fit import PriorFit, Quantity, prior_fit
@@ -22,7 +23,6 @@ from cptlaw.forecasting.scores.derived import as_meant
 from cptlaw.forecasting.scores.fit_scores import fit_scores
 from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.forecasting.verbs.arguments import asked
-from cptlaw.forecasting.verbs.fit_cache import FITS, what_decides
 from cptlaw.laws import law
 from cptlaw.laws.score_law import known_score_laws
 from cptlaw.runs import Runs, unread_findings

@@ -5,11 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from counting import counted
 
 import cptlaw as cl
+from cptlaw.fitting.auto import under_trained
+from cptlaw.fitting.auto.candidates import middle_of_pre_training
 from cptlaw.fitting.auto.fit_auto import with_source_rows
 from cptlaw.fitting.auto.rows import choose_rows
 from cptlaw.fitting.auto.under_trained import without_under_trained
+from cptlaw.fitting.fit_cache import FITS
 
 SIZES, LEVELS = (1e7, 8e7, 1.6e8, 4e8, 1.4e9), (5.0, 10.0, 20.0, 40.0, 80.0)
 EXCESS = (0.05, 0.13, 0.06, 0.04, 0.03)  # log loss at the fewest tokens, by size: uneven, as measured ones are
@@ -46,6 +50,29 @@ def test_a_ladder_that_a_law_describes_keeps_all_its_rows(seed):
     found = kept(ladder(seed=seed))
     assert len(found.frame) == 25
     assert not found.findings
+
+
+def test_the_rows_are_looked_at_once_whatever_law_is_fitted_to_them():
+    frame = ladder()
+    FITS.clear()
+    with counted() as first:
+        cl.fit("chinchilla", frame, on="c4")
+    with counted() as second:
+        cl.fit("kaplan", frame, on="c4")
+    assert (first["fits"], second["fits"]) == (2, 1)
+
+
+def test_what_some_steps_promise_is_near_what_a_fit_comes_to():
+    """It spares fits and decides nothing, where rows lie off and where they do not."""
+    for excess in (EXCESS, (0.0,) * 5):
+        rows = choose_rows(cl.read_runs(ladder(excess)), "c4", None)
+        middle, everything = middle_of_pre_training(), np.ones(25, dtype=bool)
+        left = (rows.frame["tokens"] / rows.frame["n_params"]).to_numpy() > 7.0
+        spread, _, fit = under_trained._spread(rows, rows.frame, everything, middle)
+        without, _, _ = under_trained._spread(rows, rows.frame, left, middle, fit)
+        promised = under_trained._promised(fit, rows.frame, left)
+        assert promised == pytest.approx(without, rel=0.15)
+        assert (promised <= under_trained.PROMISED * spread) == (excess is EXCESS)
 
 
 def test_rows_far_below_the_rest_are_no_sign_of_short_training():

@@ -13,13 +13,14 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from cptlaw.errors import CptlawError
-from cptlaw.fitting.kept import copied
+from cptlaw.fitting.kept import copied, fits_in
 from cptlaw.fitting.learned import left_out
 from cptlaw.runs import Runs
 from cptlaw.schedules import read_schedules
 
-MOST_FITS = 64  # both losses of 32 answers
-MOST_ROWS = 20_000  # of a table whose fits are kept, and five times as many of all of them together
+MOST_FITS = 128  # of both losses of 32 answers, and which of their rows are left out
+MOST_ROWS = 20_000  # of a table whose fits are kept
+IN_ALL = 500_000  # rows in all fits: some 100 MB
 
 Fitted = TypeVar("Fitted")
 
@@ -29,12 +30,12 @@ class FitCache:
 
     Parameters
     ----------
-    most_fits, most_rows
-        How many are kept, and of tables of how many rows.
+    most_fits, most_rows, in_all
+        How many are kept, of tables of how many rows, and how many rows they hold together.
     """
 
-    def __init__(self, most_fits: int = MOST_FITS, most_rows: int = MOST_ROWS) -> None:
-        self.most_fits, self.most_rows = most_fits, most_rows
+    def __init__(self, most_fits: int = MOST_FITS, most_rows: int = MOST_ROWS, in_all: int = IN_ALL) -> None:
+        self.most_fits, self.most_rows, self.in_all = most_fits, most_rows, in_all
         self._fits: OrderedDict[bytes, tuple[Any, int]] = OrderedDict()
         self._lock = threading.Lock()  # the app answers several questions at a time
 
@@ -60,8 +61,8 @@ class FitCache:
                 return known
         result = fit()
         with self._lock:
-            self._fits[key] = result, len(table)
-            while len(self._fits) > self.most_fits or sum(n for _, n in self._fits.values()) > 5 * self.most_rows:
+            self._fits[key] = result, sum(len(one.data) for one in fits_in(result))
+            while len(self._fits) > self.most_fits or sum(rows for _, rows in self._fits.values()) > self.in_all:
                 self._fits.popitem(last=False)
         return copied(result)
 

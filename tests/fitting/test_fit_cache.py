@@ -12,8 +12,8 @@ import cptlaw as cl
 from cptlaw import examples
 from cptlaw.answering.question import Asked
 from cptlaw.answering.scores import fitted_scores
+from cptlaw.fitting.fit_cache import FITS, FitCache
 from cptlaw.fitting.learned import leaving_out
-from cptlaw.forecasting.verbs.fit_cache import FITS, FitCache
 from cptlaw.laws import EXPONENT, Law
 
 QUESTION = {"n_params": 124672, "ptpp": 279, "tokens": "1M", "max_forgetting": "25%"}
@@ -171,10 +171,10 @@ def test_few_are_kept_and_no_large_table():
     for place in range(50):
         kept.fitted(lambda: made.append(1) or {}, tables[2], place)
     assert len(kept._fits) == 2
-    several = FitCache(most_fits=50, most_rows=10)
-    for place in range(50):  # fifty rows in all: eight fits of six
-        several.fitted(dict, tables[2], place)
-    assert len(several._fits) == 50 // len(tables[2])
+    fit, several = cl.fit("chinchilla", large, "target", restraint="none"), FitCache(in_all=50)
+    for place in range(50):
+        several.fitted(lambda: fit, large, place)
+    assert len(several._fits) == 50 // 11  # of as many rows in all
 
 
 def test_threads_that_ask_at_once_get_their_own_answers(table):
