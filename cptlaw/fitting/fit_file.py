@@ -18,8 +18,10 @@ from cptlaw.fitting.rollouts import Rollout
 from cptlaw.fitting.saved import FORMAT_VERSION
 from cptlaw.fitting.solving.options import Options
 from cptlaw.fitting.solving.restraint import Restraint
+from cptlaw.fitting.uncertainty.inner_rollouts import ERRORS
 from cptlaw.fitting.weights import RolloutScores
 from cptlaw.laws import LAWS, Context, law
+from cptlaw.laws.calculus import Array
 from cptlaw.laws.curve_rows import schedules_from_json
 from cptlaw.runs.schema import COLUMNS
 
@@ -67,7 +69,9 @@ def fit_from(document: Mapping[str, Any], label: str) -> LawFit:
             **rollouts_of(document, 1),
             learned=tuple(map(str, document.get("learned", ()))),
         )
-        if document.get("law_version") != chosen.version:
+        if document.get("law_version") == chosen.version:
+            fit._cache[ERRORS] = _finite_errors(document.get("inner_errors", ()))
+        else:
             # Searched in other coordinates: where it ended can be said in these, what fitted as well cannot.
             fit = replace(fit, optima=np.concatenate(fit.problem().coordinates(fit.params))[None])
         if chosen.objects:
@@ -144,6 +148,14 @@ def _finite(params: dict[str, float]) -> dict[str, float]:
         if not math.isfinite(value):
             raise ValueError(f"the parameter {name} is {value}")
     return params
+
+
+def _finite_errors(values: Any) -> Array:
+    """Return the errors of the rollouts inside the fitted rows; none in files of earlier versions."""
+    errors = np.array(values, dtype=float)
+    if errors.ndim != 1 or not np.isfinite(errors).all():
+        raise ValueError("inner_errors are no list of numbers")
+    return errors
 
 
 def _rows_of(values: Any, width: int) -> Any:

@@ -17,6 +17,7 @@ from cptlaw.fitting.rollouts import Rollout
 from cptlaw.fitting.saved import law_home
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
 from cptlaw.fitting.uncertainty import intervals
+from cptlaw.fitting.uncertainty.inner_rollouts import inner_rollouts
 from cptlaw.fitting.weights import RolloutScores
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.curve_rows import schedules_to_json
@@ -148,8 +149,15 @@ class LawFit(LawOnRows, Fit):
             "prior_weight": self.prior_weight,
             **({"schedules": schedules_to_json(self.schedules)} if self.schedules else {}),
             **self.of_rollouts,
+            **self._of_inner_rollouts,
             **({"learned": list(self.learned)} if self.learned else {}),
         }
+
+    @property
+    def _of_inner_rollouts(self) -> dict[str, Any]:
+        """What its file holds so that a forecast rolls nothing out."""
+        error = inner_rollouts(self).error if self.n_points else np.zeros(0)
+        return {"inner_errors": error.tolist()} if np.isfinite(error).all() else {}
 
     @property
     def title(self) -> str:

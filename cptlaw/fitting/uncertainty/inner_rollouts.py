@@ -7,6 +7,7 @@ that they cost about as much as one interval.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,11 +15,13 @@ from numpy.typing import NDArray
 
 from cptlaw.fitting.checking.cuts import apart, cuts, of_whole_runs
 from cptlaw.fitting.checking.distance import Direction, outside, scaled, seen
+from cptlaw.fitting.kept import kept
 from cptlaw.fitting.rollouts import SHARES, log_errors, refitted
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
 from cptlaw.fitting.solving.objective import Objective
 from cptlaw.laws.calculus import Array
 
+ERRORS = "inner-errors"  # of a fit from a file: the errors that it keeps
 SPARE = 2  # rows that a rollout fits beyond the free parameters
 MOST_ROWS = 300
 WITHIN_RUNS = ("tokens", "s1", "s1_cpt")  # directions in which a run itself goes on
@@ -42,8 +45,8 @@ class InnerRollouts:
         Names of the directions.
     """
 
-    group: Array
-    direction: Array
+    group: NDArray[np.signedinteger[Any]]
+    direction: NDArray[np.str_]
     distance: Array
     error: Array
     names: tuple[str, ...]
@@ -65,8 +68,9 @@ def cuts_of(frame: pd.DataFrame, directions: tuple[Direction, ...]) -> list[tupl
     return result
 
 
+@kept
 def inner_rollouts(fit: LawOnRows) -> InnerRollouts:
-    """Roll a fitted law out inside its own rows."""
+    """Roll a fitted law out inside its own rows; of a fit from a file that keeps the errors, read them."""
     directions = seen(fit.law, fit.data)
     names = tuple(direction.name for direction in directions)
     nothing = InnerRollouts(np.zeros(0, int), np.zeros(0, str), np.zeros((0, len(names))), np.zeros(0), names)
@@ -78,16 +82,15 @@ def inner_rollouts(fit: LawOnRows) -> InnerRollouts:
     folds = [(name, mask) for name, mask in cuts_of(frame, directions) if mask.sum() >= free + SPARE]
     if not folds:
         return nothing
-    masks = np.array([mask for _, mask in folds], dtype=float)
-    goal = Objective(problem, fit.options.delta, weights=masks, penalty=fit.penalty(problem))
-    # From the optimum of the whole fit, which a fit of fewer rows is seldom far from: a new search for each rollout
-    # would cost as much as the fit.
-    errors = log_errors(problem, refitted(goal, np.repeat(optimum, len(masks), axis=0)))
-    group, along, distance, error = [], [], [], []
-    for i, (name, mask) in enumerate(folds):
-        test = ~mask
-        group += [i] * int(test.sum())
-        along += [name] * int(test.sum())
-        distance.append(outside(frame[mask], frame[test], directions))
-        error.append(errors[i, test])
-    return InnerRollouts(np.array(group), np.array(along), np.concatenate(distance), np.concatenate(error), names)
+    masks = np.array([mask for _, mask in folds])
+    group, place = np.nonzero(~masks)
+    error = np.asarray(fit._cache.get(ERRORS, ()), dtype=float)
+    if len(error) != len(group):
+        # From the optimum of the whole fit, which a fit of fewer rows is seldom far from: a new search for each rollout
+        # would cost as much as the fit.
+        start = np.repeat(optimum, len(masks), axis=0)
+        goal = Objective(problem, fit.options.delta, weights=masks.astype(float), penalty=fit.penalty(problem))
+        error = log_errors(problem, refitted(goal, start))[group, place]
+    along = np.array([name for name, _ in folds])[group]
+    distance = np.concatenate([outside(frame[mask], frame[~mask], directions) for _, mask in folds])
+    return InnerRollouts(group, along, distance, error, names)

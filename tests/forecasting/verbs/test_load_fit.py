@@ -5,6 +5,7 @@ import json
 import pandas as pd
 import pytest
 from cases import design
+from counting import counted
 
 import cptlaw as cl
 from cptlaw.errors import DataError
@@ -25,6 +26,28 @@ def test_fit_files_round_trip(tmp_path):
     assert document["units"] == {"n_params": 1e9, "tokens": 1e6}
     assert set(document) >= {"law_version", "provenance", "settings", "data"}
     assert not list(tmp_path.glob(".*"))
+
+
+def test_a_file_keeps_what_a_forecast_needs(tmp_path):
+    """Nothing is fitted or rolled out anew from it; files of earlier versions are, with the same numbers."""
+    frame = design("ptpp-floor", noise=0.01)
+    point = pd.DataFrame({"n_params": [2e9], "tokens": [5e9], "replay": [0.2], "ptpp": [500.0]})
+    for law in ("auto", "ptpp-floor"):
+        fitted = cl.fit(law, frame, on="target")
+        path = fitted.save(tmp_path / "fit.json")
+        with counted() as counts:
+            loaded = cl.load_fit(path)
+            forecast = loaded.forecast(point)
+        # The curvature at the optimum of each law, with its priors and without.
+        assert counts == {"fits": 0, "evaluations": 2 * len(fitted.members), "rows": counts["rows"]}
+        pd.testing.assert_frame_equal(forecast, fitted.forecast(point), check_exact=True)
+        document = json.loads(path.read_text())
+        for one in (document, *(member["fit"] for member in document.get("members", ()))):
+            one.pop("inner_errors", None)
+        path.write_text(json.dumps(document))
+        with counted() as counts:
+            pd.testing.assert_frame_equal(cl.load_fit(path).forecast(point), forecast, check_exact=True)
+        assert counts["evaluations"] > 10
 
 
 @pytest.mark.parametrize(
