@@ -15,6 +15,7 @@ import pandas as pd
 from cptlaw.errors import DataError
 from cptlaw.reading import read_utf8
 from cptlaw.runs.convert import MISSING_WORDS
+from cptlaw.runs.pivot import header_of_two
 from cptlaw.runs.problems import Problems
 from cptlaw.runs.raw_table import ROW, RawTable
 
@@ -53,6 +54,8 @@ def read_csv(path: Path, label: str, pick_text_columns: PickTextColumns, delimit
     """
     content, above = _without_title(read_utf8(path))
     header, result = _read_header(content, label, delimiter)
+    if (two := _two_lines(content, result)) is not None:
+        header, content = two
     notes: tuple[str, ...] = (f"{above} line{'s' * (above > 1)} above the header left out",) if above else ()
     notes += () if result == delimiter else (f"the fields are separated by {_MARKS[result]}",)
     delimiter = result
@@ -139,6 +142,22 @@ def _read_header(content: bytes, label: str, delimiter: str) -> tuple[list[str],
     if not header:
         raise DataError(f"{label}: no header. Expected a line with the names of the columns, then rows.")
     return [field.strip() or f"column_{position}" for position, field in enumerate(header, 1)], mark
+
+
+def _two_lines(content: bytes, delimiter: str) -> tuple[list[str], bytes] | None:
+    """Return the names that a header of two lines gives, and the file with one line of it; ``None`` for one line."""
+    lines = content[:HEAD].split(b"\n")
+    filled = [place for place, line in enumerate(lines) if line.strip()][:3]
+    try:
+        rows = [next(csv.reader([lines[place].decode("utf-8")], delimiter=delimiter)) for place in filled]
+    except (csv.Error, UnicodeDecodeError, StopIteration):
+        return None
+    found = header_of_two(rows)
+    if found is None:
+        return None
+    names, count = found
+    last = filled[count - 1]
+    return names, b"\n" * last + content[sum(len(line) + 1 for line in lines[:last]) :]
 
 
 def _is_plain(content: bytes, delimiter: str, n_columns: int, n_rows: int) -> bool:

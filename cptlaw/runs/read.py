@@ -34,11 +34,11 @@ from cptlaw.runs.number_formats import (
     plain_units,
 )
 from cptlaw.runs.parquet_file import read_parquet
+from cptlaw.runs.pivot import by_amount
 from cptlaw.runs.questions import refuse_likely
 from cptlaw.runs.raw_table import RawTable
 from cptlaw.runs.replies import with_replies
 from cptlaw.runs.reshape import (
-    by_amount,
     evals_in_domain,
     joined_shares,
     parameters_in,

@@ -11,12 +11,10 @@ from cptlaw.errors import DataError, visible
 from cptlaw.reading import flatten
 from cptlaw.runs.convert import hashable, to_numbers
 from cptlaw.runs.corpora import MAPPING, OFF, SHARES
-from cptlaw.runs.naming import is_number
-from cptlaw.runs.raw_table import ROW, RawTable
+from cptlaw.runs.pivot import texts_of
+from cptlaw.runs.raw_table import RawTable
 from cptlaw.runs.schema import MIX, canonical_name, corpus_of, mix_columns
 
-LEAST_AMOUNTS = 3  # columns named by numbers that make a table one with a column for each amount of data
-LEAST_TOKENS = 1000  # what a table counts in smaller numbers are no tokens
 LEAST_SIZE = 1e4  # parameters; a column of smaller numbers that is called size counts something else
 JOINED = re.compile(r"\d*\.?\d+(?:\s*[-_/:;|,]\s*\d*\.?\d+)+")
 VALUE = "value"  # where tables of losses and scores keep the scores
@@ -49,39 +47,6 @@ def unnested(raw: RawTable) -> RawTable:
             kind = object if any(isinstance(one, str) for one in result) else None
             columns[visible(inner)] = pd.Series(result, index=frame.index, dtype=kind) if cells else frame[name]
     return raw.reshaped(pd.DataFrame(columns, index=frame.index))
-
-
-def by_amount(raw: RawTable) -> RawTable:
-    """Return a table with one row per loss, of one with a column of losses for each amount of data.
-
-    Its columns are named by numbers: adaptation tokens or, where they are as few as examples are, steps, whose tokens
-    the user says. Each of its rows is a run.
-    """
-    names = [str(name) for name in raw.frame.columns]
-    amounts = [name for name in names if is_number(name) and float(name) >= 0]
-    # A file without a header has numbers for names too, in its first column as well.
-    headed = len(amounts) < len(names) and names[0] not in amounts
-    if {"loss", "tokens", "step", "samples"} & set(raw.taken) or len(amounts) < LEAST_AMOUNTS or not headed:
-        return raw
-    rest = raw.frame.drop(columns=amounts)
-    if "run" not in raw.taken:
-        texts = [name for name in _texts(rest) if hashable(rest[name]).is_unique]
-        rest = rest.assign(run=rest[texts[0]] if texts else [f"row-{row}" for row in rest.index])
-    few = any(0 < float(name) < LEAST_TOKENS for name in amounts)
-    kind = "samples" if few else "tokens"
-    parts = [rest.assign(**{kind: float(name)}, loss=raw.frame[name]) for name in amounts]
-    frame = pd.concat(parts, keys=amounts).sort_index(level=1, sort_remaining=False, kind="stable")
-    # Rows are told apart by their labels, so that each loss needs one of its own.
-    frame.index = pd.Index([f"{row}, column {name}" for name, row in frame.index], name=ROW)
-    note = (
-        f"one column of losses for each amount of data: {amounts[0]}, {amounts[1]} .. {amounts[-1]} are read as "
-        f"{kind}, each row as a run"
-    )
-    return raw.reshaped(frame[frame["loss"].notna()], note)
-
-
-def _texts(frame: pd.DataFrame) -> list[str]:
-    return [str(name) for name in frame.columns if not pd.api.types.is_numeric_dtype(frame[name])]
 
 
 def parameters_in(raw: RawTable) -> RawTable:
@@ -156,7 +121,7 @@ def joined_shares(raw: RawTable) -> RawTable:
     frame = raw.frame
     if mix_columns(raw.taken) or MAPPING in frame.columns or "replay" in raw.taken:
         return raw
-    for name in _texts(frame[raw.free]):
+    for name in texts_of(frame[raw.free]):
         shares = _split(frame[name])
         if shares is None:
             continue
@@ -250,7 +215,7 @@ def runs_of_steps(raw: RawTable) -> RawTable:
     taken, frame = raw.taken, raw.frame
     if "run" in taken or "step" not in taken or "eval" not in taken:
         return raw
-    texts = _texts(frame[raw.free])
+    texts = texts_of(frame[raw.free])
     shares = () if texts else mix_columns(taken)  # a text beside them names the mix, or joins its shares
     settings = [*texts, *(taken[name] for name in (*SETTINGS, *TEXTS, *shares) if name in taken)]
     stated = frame[list(dict.fromkeys([*settings, taken["eval"], taken["step"]]))].apply(hashable)

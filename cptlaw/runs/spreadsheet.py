@@ -10,6 +10,7 @@ import pandas as pd
 
 from cptlaw.errors import DataError, did_you_mean, needed_for
 from cptlaw.reading import LARGEST_UNPACKED
+from cptlaw.runs.pivot import header_of_two
 from cptlaw.runs.raw_table import ROW, RawTable
 
 ENDING = ".xlsx"
@@ -87,6 +88,10 @@ def _as_table(rows: list[list[Any]], path: Path, label: str) -> RawTable:
     start = next((place for place, count in enumerate(filled) if count >= max(2, (full + 1) // 2)), None)
     if start is None or start + 1 >= len(rows):
         raise DataError(f"{label}: no table on the sheet. Expected a row with the names of the columns, then rows.")
+    two = header_of_two([["" if cell is None else str(cell) for cell in row] for row in rows[start : start + 3]])
+    if two is not None:
+        start += two[1] - 1
+        rows[start] = [*two[0]]
     used = [place for place, name in enumerate(rows[start]) if name is not None and str(name).strip()]
     kept = {place + 1: rows[place] for place in range(start + 1, len(rows)) if filled[place]}
     names = [str(rows[start][place]).strip() for place in used]

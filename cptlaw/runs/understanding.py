@@ -167,6 +167,7 @@ def _columns(table: Shaped) -> Iterator[ReadColumn]:
         meaning = meanings.get(name, UNUSED)
         yield _column(name, meaning, frame[name], table.runs, table.found.frame[name])
     told = {meanings[name] for name in map(str, frame.columns) if name in meanings}
+    told |= {"eval", "loss"} if table.losses or table.scores else set()  # each stands in a column of its own
     for name in _canonical(table.runs):
         if name not in told and table.runs is not None and name not in table.runs.assumed:
             yield _column(name, name, table.runs.frame[name], table.runs, table.runs.frame[name])
