@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +13,8 @@ from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.findings import Finding
 from cptlaw.importing.model_size import parameters_of_config
 from cptlaw.reading import read_json
+from cptlaw.runs.known_models import bases, known_model
 from cptlaw.units import format_quantity
-
-# What a name says of post-training, and what versions and families put around the name of a base model.
-_POST_TRAINED = re.compile(r"[-_](?:instruct|it|chat|sft|dpo|rlvr|rl|think|thinking|reasoning|nothink)(?=[-_]|$)", re.I)
-_AROUND = re.compile(r"^(?:meta|nvidia|hf)-|-(?:hf|base|pt|deduped|bf16)(?=-|$)")
-_VERSION = re.compile(r"-v\d+(?:\.\d+)*$")
 
 
 @dataclass(frozen=True)
@@ -39,26 +34,6 @@ class BaseModel:
     known: Mapping[str, float]
     text_is_secret: bool
     findings: tuple[Finding, ...] = ()
-
-
-def bases() -> pd.DataFrame:
-    """Return the known open base models, one a row.
-
-    Returns
-    -------
-    DataFrame
-        name, hugging_face (ids, the first one the base model's own), n_params (all of them, those of idle experts too),
-        pt_tokens and ptpp (NaN where the tokens are not published), lr_pretrain (likewise), public_text (whether
-        anybody can have its text: yes or no), source.
-
-    Examples
-    --------
-    >>> float(bases().set_index("name").loc["llama-3.1-8b", "lr_pretrain"])
-    0.0003
-    """
-    listed = pd.read_csv(Path(__file__).with_name("bases.csv"))
-    listed.insert(4, "ptpp", listed["pt_tokens"] / listed["n_params"])
-    return listed
 
 
 def base(name: str, ptpp: object = None, *, needs_tokens: bool = True) -> BaseModel:
@@ -95,40 +70,15 @@ def base(name: str, ptpp: object = None, *, needs_tokens: bool = True) -> BaseMo
 
 def _of_name(name: str, listed: pd.DataFrame) -> tuple[Mapping[str, Any], tuple[Finding, ...]]:
     """Return the row that a name means, and what is to be heeded."""
-    exact: dict[str, int] = {}
-    loose: dict[str, int] = {}
-    own = listed["name"].tolist()
-    rows = [dict(zip(listed.columns, row, strict=True)) for row in listed.itertuples(index=False, name=None)]
-    for place, ids in enumerate(listed["hugging_face"].str.split()):
-        exact |= {one.lower(): place for one in [own[place], *ids]}
-        loose |= {_plain(one): place for one in [*ids[::-1], own[place]]}
-    asked = name.strip().lower()
-    if asked in exact:
-        return rows[exact[asked]], ()
-    without = _POST_TRAINED.sub("", asked)
-    for one in (_plain(without), _VERSION.sub("", _plain(without))):
-        if one in loose:
-            row = rows[loose[one]]
-            model = str(row["hugging_face"]).split()[0]
-            is_base = without == asked and not ("/" in asked and _is_sibling(asked, model))
-            return row, () if is_base else (_post_trained(name, model),)
-    near = did_you_mean(asked.rpartition("/")[2], own)
-    raise UsageError(
-        f"base (--base): {name!r} is not a known base model.{near} `cptlaw bases` lists them. Of any other give "
-        "the path of its config.json, or its size and its tokens per parameter: --n-params 8B --ptpp 1875."
-    )
-
-
-def _plain(name: str) -> str:
-    """Return a name without the organisation and what is put around it: Meta-Llama-3.1-8B is llama-3.1-8b."""
-    plain = name.lower().rpartition("/")[2].replace("_", "-")
-    return _AROUND.sub("", _AROUND.sub("", plain))
-
-
-def _is_sibling(asked: str, model: str) -> bool:
-    """Say whether an id is that of the post-trained model of the same organisation, whose base is called so."""
-    organisation, _, tail = model.lower().rpartition("/")
-    return asked.startswith(f"{organisation}/") and re.search(r"-(?:base|pt)(?=-|$)", tail) is not None
+    known = known_model(name, listed)
+    if known is None:
+        near = did_you_mean(name.strip().lower().rpartition("/")[2], listed["name"].tolist())
+        raise UsageError(
+            f"base (--base): {name!r} is not a known base model.{near} `cptlaw bases` lists them. Of any other give "
+            "the path of its config.json, or its size and its tokens per parameter: --n-params 8B --ptpp 1875."
+        )
+    row, is_base = known
+    return row, () if is_base else (_post_trained(name, str(row["hugging_face"]).split()[0]),)
 
 
 def _post_trained(name: str, model: str) -> Finding:
@@ -152,10 +102,8 @@ def _of_config(path: Path, listed: pd.DataFrame) -> Mapping[str, Any]:
             f"base (--base): {file} does not tell the size of a model. Expected hidden_size, num_hidden_layers, "
             "num_attention_heads and vocab_size, as Hugging Face writes them; or give --n-params and --ptpp."
         )
-    try:
-        row = dict(_of_name(str(config.get("_name_or_path") or ""), listed)[0])
-    except UsageError:
-        row = {}
+    named = known_model(str(config.get("_name_or_path") or ""), listed)
+    row = {} if named is None else dict(named[0])
     # Tokens per parameter are of the size that was published: a model that was cut or grown has others.
     is_same = bool(row) and abs(count / float(row["n_params"]) - 1.0) < 0.05
     return {**(row if is_same else {}), "n_params": count}

@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 from cptlaw.answering import batches, without_runs
-from cptlaw.answering.base_models import bases
 from cptlaw.answering.question import RISK
 from cptlaw.answering.takes import SURER
 from cptlaw.fitting.learned import forgetting_and_gain as studies
 from cptlaw.planning.cost import PEAK_FLOPS
+from cptlaw.runs.known_models import bases
 
 
 def numbers_js() -> str:

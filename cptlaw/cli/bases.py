@@ -22,7 +22,7 @@ def bases() -> None:
       cptlaw bases
       cptlaw answer --base meta-llama/Llama-3.1-8B --target-tokens 20B --shift language
     """
-    from cptlaw.answering.base_models import bases
+    from cptlaw.runs.known_models import bases
 
     if wants_json():
         show_json({"bases": bases()})

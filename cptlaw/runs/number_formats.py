@@ -166,6 +166,11 @@ def budget_or_progress(raw: RawTable) -> RawTable:
             note = f"column {places[0]!r} is tokens / n_params, and no budget of pre-training"
             other = "atpp" if "atpp" not in raw.frame.columns else "tokens / n_params"
             return raw.reshaped(raw.frame.rename(columns={places[0]: other}), note)
+    counted = {"tokens", "step", "samples", "flops", "replay"} & set(raw.taken)
+    if not counted and "n_params" in raw.taken:
+        values = to_numbers(raw.frame[places[0]])[0] * to_numbers(raw.frame[raw.taken["n_params"]])[0]
+        note = f"tokens: {places[0]!r} x n_params, as nothing else counts what was trained on"
+        return raw.reshaped(raw.frame.assign(tokens=values).rename(columns={places[0]: "atpp"}), note)
     return raw if "ptpp" in raw.taken else raw.named({"ptpp": places[0]}, f"ptpp from {places[0]!r}")
 
 
@@ -174,11 +179,16 @@ def peak_of_rates(raw: RawTable) -> RawTable:
     taken = raw.taken
     if "lr" not in taken or {"lr_peak", "phase"} & set(taken) or "run" not in taken:
         return raw
-    rates, runs = to_numbers(raw.frame[taken["lr"]])[0], hashable(raw.frame[taken["run"]])
     # By number: as labels of the result pandas would refuse names that are no text, such as half a character.
-    by_run = pd.Series(rates).groupby(pd.factorize(runs.to_numpy(dtype=object))[0]).agg(["min", "max", "count"])
+    run = pd.factorize(hashable(raw.frame[taken["run"]]).to_numpy(dtype=object))[0]
+    rates = to_numbers(raw.frame[taken["lr"]])[0]
+    by_run = pd.Series(rates).groupby(run).agg(["min", "max"])
     few = len(np.unique(by_run["max"])) <= max(1, len(by_run) // 2)
-    few |= "step" not in taken and bool({"replay", "ptpp"} & set(taken))
+    if {"replay", "ptpp"} & set(taken):
+        few |= "step" not in taken
+    else:  # of the ends of runs it is that of a sweep; of a curve from scratch perhaps of some step
+        at = next((taken[name] for name in ("step", "tokens") if name in taken), None)
+        few = few and at is not None and bool(hashable(raw.frame[at]).groupby(run).nunique().max() == 1)
     if not np.isfinite(rates).all() or (rates <= 0).any() or not few or (by_run["min"] != by_run["max"]).any():
         return raw
     return raw.reshaped(raw.frame.assign(lr_peak=rates), f"lr_peak: {taken['lr']!r}, which holds one rate for each run")

@@ -16,6 +16,7 @@ from cptlaw.runs.csv_file import read_csv
 from cptlaw.runs.dataframe import from_dataframe
 from cptlaw.runs.expressions import IGNORE, as_texts, expression
 from cptlaw.runs.json_file import read_json
+from cptlaw.runs.known_models import models_named
 from cptlaw.runs.layouts import (
     parts_as_shares,
     units_below,
@@ -189,7 +190,7 @@ def shaped(source: Any, **how: Any) -> Shaped:
     try:
         plain = (unnested, decimal_marks, plain_units, budget_or_progress)
         layouts = [shape for shape in LAYOUTS if shape is not without_unfinished or not how.get("all_runs")]
-        for shape in (*layouts, *plain, by_amount, parameters_in, unnamed_mix):
+        for shape in (*layouts, *plain, by_amount, parameters_in, models_named, unnamed_mix):
             raw = shape(raw)
         raw = _with_expressions(_with_constants(raw, constants), named or {})
         if losses is None and not {"loss", "eval"} & set(raw.taken):

@@ -25,6 +25,7 @@ from cptlaw.units import format_quantity
 
 UNUSED = "not used"
 OF_BASE = ", base model"
+NOTED = "used as the notes say"
 UNITS = {
     "n_params": "parameters",
     "n_params_non_embedding": "parameters",
@@ -210,6 +211,7 @@ def _meanings(table: Shaped) -> dict[str, str]:
             name for name in names if normal_name(name.replace("/", ".").split(".")[-1]) in BATCH_SIZES + LENGTHS
         ]
         result |= {name: "batch_tokens" for name in factors if name not in result}
+    result |= dict.fromkeys([name for name in names if name in raw.settled and name not in result], NOTED)
     if MAPPING in names and table.runs is not None and MAPPING not in result and table.runs.corpora:
         result[MAPPING] = "mix"
     return result
