@@ -1,17 +1,37 @@
-"""What a piece of work costs in counts, which a busy machine does not blur: fits, and evaluations of laws at rows."""
+"""What a piece of work costs in counts, which a busy machine does not blur, beside what it cost when it was looked at.
 
+    python tests/counting.py            what each work costs now, beside tests/counts.yaml
+    python tests/counting.py --write    write that into tests/counts.yaml
+
+Counted are fits, evaluations of a law's objective in searches and polishes, the rows that these go over, and files that
+are written. `tests/test_counts.py` holds each work to its count and a tenth more.
+"""
+
+import argparse
 import collections
 import contextlib
 import importlib
+import sys
+import tempfile
+from pathlib import Path
 from unittest import mock
 
+import yaml
+
+import cptlaw as cl
+from cptlaw import examples
+from cptlaw.fitting.fit_cache import FITS
 from cptlaw.fitting.solving import varpro
 from cptlaw.fitting.solving.objective import Objective
+
+TABLE = Path(__file__).with_name("counts.yaml")
+README = {"n_params": 124672, "ptpp": 279, "tokens": "1M", "max_forgetting": "25%"}  # its question to en-fr-pilot
+POINT = "n_params=124672,tokens=1M,replay=25%,ptpp=279,lr_peak=3e-3"
 
 
 @contextlib.contextmanager
 def counted():
-    """Count fits, evaluations of objectives in searches and polishes, and the rows that these went over."""
+    """Count what is done inside."""
     counts = collections.Counter(fits=0, evaluations=0, rows=0)
     fitting = importlib.import_module("cptlaw.fitting.fit_rows")
     minimise, evaluate, search = fitting.minimise, Objective.evaluate, varpro._evaluate
@@ -36,3 +56,59 @@ def counted():
         mock.patch.object(varpro, "_evaluate", counted_search),
     ):
         yield counts
+
+
+def works():
+    """Yield what users do, as (name, counts, files written), each after those before it."""
+    folder = Path(tempfile.mkdtemp(prefix="cptlaw-"))
+    runs = examples.load("en-fr-pilot")
+    fits = {}
+
+    def keep(role):
+        fits[role] = cl.fit(runs, on=role)
+        fits[role].save(folder / f"{role}.json")
+
+    def from_files():
+        return [cl.load_fit(folder / f"{role}.json") for role in ("target", "source")]
+
+    todo = {
+        "a law by name": lambda: cl.fit("ptpp-floor", runs, on="target"),
+        "the next law by name": lambda: cl.fit("dcpt-l3", runs, on="target"),
+        "a law by name, restraint none": lambda: cl.fit("ptpp-floor", runs, on="target", restraint="none"),
+        "README's answer": lambda: cl.answer(runs, **README),
+        "the same question again": lambda: cl.answer(examples.load("en-fr-pilot"), **README),
+        "another limit": lambda: cl.answer(runs, **README | {"max_forgetting": "30%"}),
+        "both losses kept in files": lambda: [keep(role) for role in ("target", "source")],
+        "a forecast from files": lambda: [fit.forecast(POINT) for fit in from_files()],
+        "a plan from files": lambda: cl.plan.trade_off(*from_files(), **README),
+        "a report from files": lambda: cl.report(runs, *from_files(), n_params=124672, ptpp=279, max_forgetting="25%"),
+    }
+    FITS.clear()
+    for name, work in todo.items():
+        before = set(folder.rglob("*"))
+        with counted() as counts:
+            work()
+        yield name, dict(counts) | {"files": len(set(folder.rglob("*")) - before)}
+
+
+def main():
+    """Print what each work costs now beside what it cost; write it where that is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true")
+    asked = parser.parse_args()
+    old, new = yaml.safe_load(TABLE.read_text()) if TABLE.exists() else {}, {}
+    for name, counts in works():
+        new[name] = counts
+        before = old.get(name, {})
+        print(f"{name:32}", "  ".join(f"{what} {before.get(what, '-')} -> {count}" for what, count in counts.items()))
+        sys.stdout.flush()
+    if asked.write:
+        lines = [
+            f"{name}: {{{', '.join(f'{what}: {count}' for what, count in counts.items())}}}"
+            for name, counts in new.items()
+        ]
+        TABLE.write_text("\n".join(["# written by tests/counting.py --write", *lines, ""]))
+
+
+if __name__ == "__main__":
+    main()
