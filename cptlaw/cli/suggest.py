@@ -10,6 +10,7 @@ from cptlaw.cli import options
 from cptlaw.cli.grouped import Grouped
 from cptlaw.cli.output import save_beside, show
 from cptlaw.cli.scenario_options import of_scenario
+from cptlaw.errors import UsageError
 from cptlaw.planning.scenario import NextRuns
 
 
@@ -32,11 +33,18 @@ def suggest(runs: str, output: str | None, force: bool, **rest: Any) -> None:
     Example:
       cptlaw suggest runs.csv --on target --where "ptpp <= 31" \\
           --at n_params=8.1B,tokens=72B,replay=34%,ptpp=279 --budget 1.3e20 -o cells.csv
+      cptlaw suggest target.json --at n_params=8.1B,tokens=72B,replay=34%,ptpp=279 --budget 1.3e20
     """
     import cptlaw as cl
+    from cptlaw.forecasting.verbs.load_file import is_fit_file
 
-    table = options.read_table(runs, rest)
-    result = cl.suggest(runs=table, **rest)
+    if is_fit_file(runs):
+        unread = [name for name in options.READING if rest.pop(name)]
+        if unread:
+            raise UsageError(f"suggest: {options.flag_of(unread[0])} says how to read runs, and a fit was given.")
+        result = cl.suggest(runs=runs, **{name: value for name, value in rest.items() if value not in (None, (), 0)})
+    else:
+        result = cl.suggest(runs=options.read_table(runs, rest), **rest)
     if output:
         output = save_beside(result, output, force)
     add = f"train the runs of {output}, add their losses to {runs}, and fit again"

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.fitting.solving.open_rates import RATES
-from cptlaw.laws.base import Role
 from cptlaw.laws.calculus import Array
 
 
@@ -32,13 +31,27 @@ class Forecaster(Protocol):
         Where the rows came from.
     """
 
-    on: str
-    role: Role
-    data: pd.DataFrame
-    base: pd.DataFrame
-    provenance: Mapping[str, Any]
+    if TYPE_CHECKING:  # values here would stand in the way of dataclasses that have them as fields
 
-    if TYPE_CHECKING:  # a value here would stand in the way of dataclasses that have the law as a field
+        @property
+        def on(self) -> str:
+            """The eval."""
+
+        @property
+        def role(self) -> str:
+            """Its role."""
+
+        @property
+        def data(self) -> pd.DataFrame:
+            """The fitted rows."""
+
+        @property
+        def base(self) -> pd.DataFrame:
+            """Measured losses of base models."""
+
+        @property
+        def provenance(self) -> Mapping[str, Any]:
+            """Where the rows came from."""
 
         @property
         def law(self) -> Any:

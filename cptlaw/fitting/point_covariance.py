@@ -44,6 +44,9 @@ def covariance_parts(fit: Fit, rows: pd.DataFrame) -> dict[str, Array]:
     rows
         The points, as `Fit.asked` returns them.
     """
+    if fit.data.empty:  # parameters that were given: nothing says how sure they are
+        nothing = np.zeros((len(rows), len(rows)))
+        return dict.fromkeys(PARTS, nothing) | {"parameters": np.full_like(nothing, np.inf)}
     forms, parameters, beyond, noise = fit.half_widths(rows, ONE_SD)
     apart = _forms_apart(fit, rows)
     alike = np.exp(-_distances(fit, rows))

@@ -38,6 +38,11 @@ def read_json(path: Path, label: str) -> RawTable:
         If the file is unreadable, truncated, or holds something else.
     """
     encoded = read_utf8(path)
+    if encoded.lstrip().startswith(b'{"format": "cptlaw-fit"'):
+        raise DataError(
+            f"{label}: this is a fit of cptlaw, no table of runs. forecast, plan, report and suggest take it; answer "
+            f"and fit expect the runs behind it."
+        )
     plain = _plain_lines(encoded)
     if plain is not None:
         return RawTable(plain, label, path)

@@ -143,3 +143,13 @@ def test_with_runs_the_rows_say_what_the_model_is():
 def test_a_point_without_tokens_or_replay_is_refused(target):
     with pytest.raises(cl.UsageError, match="tokens"):
         target.predict({"replay": 0.1})
+
+
+def test_given_parameters_have_a_mean_and_no_bound():
+    params = {"E": 1.8172, "A": 477.83, "B": 2143.42, "alpha": 0.34731, "beta": 0.36717}
+    given = cl.given_fit("chinchilla", params, "target")
+    point = {"n_params": [70e9, 7e9], "tokens": [1.4e12, 1.4e12]}
+    mean, covariance = given.posterior(point)
+    assert np.exp(mean) == pytest.approx(given.predict(point))
+    assert np.isinf(np.diag(covariance)).all()
+    assert np.isinf(given.doubt(point)["parameters"]).all()

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.fitting.members import LawsTogether
 from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.laws.score_law import Array
@@ -17,7 +18,7 @@ LEAST = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class ErrorRate:
+class ErrorRate(Forecaster):
     """The share of items that are answered wrongly; it forecasts like a fitted loss."""
 
     score: ScoreFit

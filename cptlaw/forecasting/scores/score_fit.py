@@ -14,6 +14,7 @@ from cptlaw.findings import Finding
 from cptlaw.fitting.checking.distance import directions_of, outside
 from cptlaw.fitting.checking.extrapolation import extrapolations
 from cptlaw.fitting.members import LawsTogether
+from cptlaw.fitting.point_covariance import ONE_SD
 from cptlaw.fitting.saved import Saved
 from cptlaw.fitting.solving.student import t_quantile
 from cptlaw.fitting.uncertainty.answers import ForecastFrame
@@ -252,6 +253,39 @@ class ScoreFit(Saved):
         """Return quantiles of the logarithm of the score, shape (probabilities, n); see `quantiles`."""
         values: Array = np.log(np.maximum(self.quantiles(frame, probabilities, measured), 1e-9))
         return values
+
+    def posterior(self, points: Any, measured: bool = True) -> tuple[Array, Array]:
+        """Return the mean, (n,), and the covariance, (n, n), of the logarithm of scores at points.
+
+        Parameters
+        ----------
+        points
+            Rows with the inputs.
+        measured
+            Of measured scores, with the noise of their items.
+        """
+        parts = self.doubt(points).to_numpy()
+        shared = parts[:, :-1] @ parts[:, :-1].T  # what loss, link and form miss, nearby scores miss alike
+        noise = np.diag(parts[:, -1] ** 2) if measured else 0.0
+        return np.log(np.maximum(self.predict(points), 1e-9)), shared + noise
+
+    def doubt(self, points: Any) -> pd.DataFrame:
+        """Return the standard deviation of the logarithm of a measured score at points by its parts, a row for each.
+
+        The columns are parameters (of the loss that carries the score and of the link), form (how far the laws lie
+        apart, and what they miss so far out), base (none of its own) and noise (of the items).
+        """
+        rows = as_points(points)
+        parts, score = self.parts(rows), np.clip(self.predict(rows), 1e-6, 1.0 - 1e-6)
+        slope = 2.0 * np.sqrt((1.0 - score) / score)  # of the log of a share in its arcsine
+        named = {
+            "parameters": np.hypot(parts["loss"], parts["link"]),
+            "form": np.hypot(parts["form"], parts["distance"]),
+            "base": np.zeros(len(rows)),
+            "noise": parts["items"],
+        }
+        slope = slope * t_quantile(ONE_SD, self.freedom)
+        return pd.DataFrame({name: slope * part for name, part in named.items()}, index=rows.index)
 
     def forecast(self, frame: Any, interval: float | str | None = 0.9) -> ForecastFrame:
         """Return the rows of `frame` with loss (the score, 0 to 1), lo, hi, metric, shares of doubt and findings.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from cptlaw.errors import DataError
 from cptlaw.fitting.auto.auto_file import auto_from
@@ -14,6 +15,17 @@ from cptlaw.fitting.saved import FORMAT, FORMAT_VERSION
 from cptlaw.forecasting.scores.score_file import score_from
 from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.reading import read_json
+
+
+def is_fit_file(source: Any) -> bool:
+    """Say whether something is the path of a file with a fit."""
+    if not isinstance(source, str | Path) or Path(source).suffix.lower() != ".json":
+        return False
+    try:
+        document = read_json(Path(source))
+    except DataError:
+        return False
+    return isinstance(document, dict) and document.get("format") == FORMAT
 
 
 def load_fit(path: str | Path) -> LawFit | Average | ScoreFit | PriorFit:

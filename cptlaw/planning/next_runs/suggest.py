@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
@@ -10,18 +10,22 @@ import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy, by_severity
+from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.solving.options import HowToFit
 from cptlaw.forecasting.verbs import fit as fit_law
+from cptlaw.forecasting.verbs import load_fit
 from cptlaw.forecasting.verbs.arguments import asked as law_and_runs
+from cptlaw.forecasting.verbs.load_file import is_fit_file
 from cptlaw.laws import Law, law
 from cptlaw.laws.score_law import known_score_laws
 from cptlaw.planning.next_runs.cells import Bases, candidates
 from cptlaw.planning.next_runs.open_forecast import open_forecast
 from cptlaw.planning.next_runs.suggestion import Suggestion
 from cptlaw.planning.next_runs.through_loss import of_the_loss, score_to_sharpen
+from cptlaw.planning.options import label
 from cptlaw.planning.result import Plan
-from cptlaw.planning.scenario import NextRuns, documented, read_scenario
+from cptlaw.planning.scenario import NextRuns, Question, documented, read_scenario
 from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.points import in_tokens, point
 
@@ -47,7 +51,7 @@ def suggest(
     ----------
     law_name, runs, on, where
         What is fitted, as for `cptlaw.fit`; the runs alone stand for law auto, of whose laws the heaviest one is
-        sharpened; for a score that of the loss that carries it.
+        sharpened; for a score that of the loss that carries it. In their place also a fit, or its file.
     **asked
         The forecast that matters and the budget, which are needed; what to choose from; and how to fit. Levels are such
         as ``"241M,517M"``, sensible ones where absent, see `docs/suggest.md`; `at` may also be a mapping, a row, or a
@@ -81,6 +85,11 @@ def suggest(
     """
     given = read_scenario(NextRuns, {name: value for name, value in asked.items() if name not in HOW_TO_FIT}, "suggest")
     how: dict[str, Any] = {name: value for name, value in asked.items() if name in HOW_TO_FIT}
+    levels = {name: getattr(given, name) for name in ("sizes", "ptpps", "replays", "tokens")}
+    fitted = _fit_given(law_name if runs is None else runs)
+    if fitted is not None:
+        others = {"on": on, "where": where, **how} | ({"runs": runs} if isinstance(law_name, Fit) else {})
+        return _from_fit(fitted, [name for name, value in others.items() if value], given, levels)
     asked_law, runs, on, where = law_and_runs(law_name, runs, on, where)
     table = runs if isinstance(runs, Runs) else read_runs(runs)
     at = in_tokens(_point(given.at), table.frame)
@@ -106,11 +115,37 @@ def suggest(
         _check_kind(chosen)
         whole = fit = fit_law(chosen, table, on, where, **how)
     _check_point(fit.law, at)  # fitted, for a law of k corpora takes those of the table
-    levels = {name: getattr(given, name) for name in ("sizes", "ptpps", "replays", "tokens")}
     result = candidates(fit, table.frame, at.iloc[0], **levels)
     answer = open_forecast(fit, at, given.interval, whole).answer(result, Bases.of(table.frame), given.budget, given.n)
     notes = [*([_heaviest(fit)] if averaged else []), *([of_the_loss(score, at)] if score is not None else [])]
     return replace(answer, findings=by_severity([*answer.findings, *notes])) if notes else answer
+
+
+def _fit_given(source: Any) -> Any:
+    """Return a fit that was given in the place of runs, read where it is a file; ``None`` where it is none."""
+    if is_fit_file(source):
+        return load_fit(source)
+    return source if isinstance(source, Fit) else None
+
+
+def _from_fit(whole: Any, others: Sequence[str], given: Question, levels: Mapping[str, Any]) -> Suggestion:
+    """Choose the runs that sharpen a forecast of a fit, by the rows that it was made of."""
+    if others:
+        raise UsageError(f"suggest: {label(others[0])} says how to fit, and a fit was given. Leave it out.")
+    if not isinstance(whole, Fit) or whole.data.empty:
+        raise UsageError(
+            f"suggest: the fit on {whole.on} is of a score, or of no runs. Give the runs; without any, `cptlaw answer` "
+            f"names the first ones."
+        )
+    laws: Any = whole.fits
+    at = _with_single_levels(in_tokens(_point(given.at), whole.data), laws[0])
+    fit = next((one for one in laws if set(one.law.inputs) <= set(at.columns)), laws[0])
+    _check_kind(fit.law)
+    _check_point(fit.law, at)
+    rows = pd.concat([whole.data, whole.base.assign(tokens=0.0)], ignore_index=True)
+    result = candidates(fit, rows, at.iloc[0], **levels)
+    answer = open_forecast(fit, at, given.interval, whole).answer(result, Bases.of(rows), given.budget, given.n)
+    return replace(answer, findings=by_severity([*answer.findings, *([_heaviest(fit)] if fit is not whole else [])]))
 
 
 def _with_single_levels(at: pd.DataFrame, fit: LawFit) -> pd.DataFrame:
