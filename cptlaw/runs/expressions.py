@@ -1,8 +1,9 @@
 """What `--columns` says of a column: a name, a value, or a sum of others with their units, read by a small grammar.
 
-``replay=1-ja_frac``, ``replay=mix%``, ``tokens=btok:B``, ``tokens=flops/(6*n_params)``. Nothing is evaluated as code:
-an expression is numbers, columns, ``+ - * /`` and parentheses. A name with other characters stands in backticks where
-it would be read otherwise; the columns of the table are known, so that ``1-data.en_frac`` needs none.
+``replay=1-ja_frac``, ``replay=mix%``, ``tokens=btok:B``, ``tokens=flops/(6*n_params)``, ``loss=log(ppl)``. Nothing is
+evaluated as code: an expression is numbers, columns, ``+ - * /``, parentheses and the natural logarithm. A name with
+other characters stands in backticks where it would be read otherwise; the columns of the table are known, so that
+``1-data.en_frac`` needs none.
 """
 
 from __future__ import annotations
@@ -174,12 +175,19 @@ class _Reader:
         if name := self.name():
             self.place += len(name)
             return self.lookup(name)
+        if self.rest().startswith("log("):
+            self.place += len("log")
+            return np.log(self.inner())
         if match := _NUMBER.match(self.text, self.place):
             self.place = match.end()
             return np.asarray(parse_quantity(match[0]), dtype=float)
         if not self.rest().startswith("("):
             word = _WORD.match(self.rest())
             raise self.error(f"names {shown(word[0])}, which is no column" if word else "ends too early")
+        return self.inner()
+
+    def inner(self) -> Floats:
+        """Return what stands in the parentheses that open here."""
         self.depth += 1
         if self.depth > DEEPEST:
             raise self.error(f"has more than {DEEPEST} parentheses within each other")

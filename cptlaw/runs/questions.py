@@ -7,7 +7,7 @@ its values and the losses leave open, and the flag that answers it.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ from cptlaw.commands import command_line
 from cptlaw.errors import DataError, shown
 from cptlaw.findings import Finding
 from cptlaw.runs.convert import hashable, to_numbers
-from cptlaw.runs.evidence import MOST_LEVELS, Effect, Evidence
+from cptlaw.runs.evidence import FEW, MOST_LEVELS, Effect, Evidence
 from cptlaw.runs.expressions import IGNORE
 from cptlaw.runs.schema import COLUMNS, mix_columns
 from cptlaw.runs.table import Runs
@@ -43,6 +43,8 @@ OLD = re.compile(
 )
 RATE = frozenset(("lr", "learningrate", "rate"))
 SMALL, LARGE = 1e5, 1e15  # counts of parameters and tokens lie between; beyond are FLOPs
+HIGHEST_LOSS = 13.0  # nats per token: a uniform guess over half a million words
+TOGETHER = 0.6  # correlation with log tokens, from which a value rises as a model learns
 FEWEST_PER_PARAM = 1e-3  # tokens per parameter at the end of the longest run; fewer teach nothing
 UNLIKELY = 0.45  # how well a choice fits, below which a setting that no law reads is likelier
 MOST_CHOICES = 6
@@ -85,10 +87,10 @@ def questions(runs: Runs, where: str | None = None) -> tuple[Question, ...]:
     """
     rows = runs if where is None else runs.where(where)
     names = [str(name) for name in rows.frame.columns if _is_open(rows, str(name))]
+    found = list(_of_losses(rows))
     if not names:
-        return ()
+        return tuple(found)
     evidence = Evidence(rows, names)
-    found = []
     for name in names:
         effects = evidence.effects(name)
         explains = any(effect.explains for effect in effects)
@@ -98,6 +100,43 @@ def questions(runs: Runs, where: str | None = None) -> tuple[Question, ...]:
             harms = needed or (explains and not _of_rate(name))
             found.append(_question(rows, name, effects, harms))
     return tuple(sorted(found, key=lambda one: not one.explains))
+
+
+def _of_losses(runs: Runs) -> Iterator[Question]:
+    """Ask about losses that can be none: perplexities, and scores that rise as a model learns."""
+    if "metric" in runs.frame.columns:
+        return
+    for name in runs.evals:
+        rows = runs.on(name).frame
+        adapted = rows[rows["tokens"] > 0] if "tokens" in rows.columns else rows
+        loss = adapted["loss"].to_numpy(dtype=float)
+        if not len(loss):
+            continue
+        if float(np.median(loss)) > HIGHEST_LOSS:
+            text = (
+                f"the losses of {name!r} are {loss.min():.4g} to {loss.max():.4g}: more than guessing costs in nats. "
+                f"Are they perplexities? In a table with a column for each eval, --losses '{name}=log(COLUMN)'."
+            )
+            yield Question(name, text, ("loss=log(loss)", "metric=loss"), as_flag("loss=log(loss)"), True)
+        elif runs.role(name) == "target" and loss.max() <= 1.0 and len(loss) >= FEW and _rises_with_tokens(adapted):
+            text = (
+                f"the values of {name!r} lie between 0 and 1 and rise with tokens, as a score does and the loss on the "
+                f"corpus that is learned does not. What are they? In a table with a column for each eval, --scores "
+                f"'{name}=COLUMN'."
+            )
+            yield Question(name, text, ("metric=accuracy", "metric=loss"), as_flag("metric=accuracy"), True)
+
+
+def _rises_with_tokens(rows: pd.DataFrame) -> bool:
+    """Whether values rise with tokens between rows alike else."""
+    if "tokens" not in rows.columns:
+        return False
+    alike = [rows[name].fillna(-1.0).to_numpy() for name in ("n_params", "ptpp", "replay") if name in rows.columns]
+    tokens, loss = (rows[name].to_numpy(dtype=float) for name in ("tokens", "loss"))
+    pair = pd.DataFrame({"tokens": np.log(tokens), "value": loss})
+    pair -= pair.groupby(alike or np.zeros(len(pair))).transform("mean")
+    size = float(np.prod((pair.to_numpy() ** 2).sum(axis=0))) ** 0.5
+    return bool(size > 0 and float((pair["tokens"] * pair["value"]).sum()) / size > TOGETHER)
 
 
 def _is_open(runs: Runs, name: str) -> bool:

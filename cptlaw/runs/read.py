@@ -26,6 +26,7 @@ from cptlaw.runs.layouts import (
     without_unfinished,
 )
 from cptlaw.runs.markdown_file import read_markdown
+from cptlaw.runs.metrics import is_known, metric_name
 from cptlaw.runs.naming import about_scores, loss_columns, name_columns, quoted
 from cptlaw.runs.number_formats import (
     budget_or_progress,
@@ -52,7 +53,7 @@ from cptlaw.runs.schema import N_PARAMS_KINDS, canonical_name, column_of
 from cptlaw.runs.spreadsheet import ENDING, file_and_sheet, read_spreadsheet
 from cptlaw.runs.table import Runs
 from cptlaw.runs.validate import check_table
-from cptlaw.runs.wide import stacked
+from cptlaw.runs.wide import mean_of_others, stacked
 from cptlaw.units import parse_quantity
 
 LAYOUTS = (units_below, without_summaries, without_errors, parts_as_shares, without_unfinished, without_failed)
@@ -195,7 +196,7 @@ def shaped(source: Any, **how: Any) -> Shaped:
         raw = _with_expressions(_with_constants(raw, constants), named or {})
         if losses is None and not {"loss", "eval"} & set(raw.taken):
             losses, raw = _wide_losses(raw, scores is not None)
-        raw = base_rows(raw, losses)
+        raw = base_rows(_with_expressions(raw, losses or {}, of_losses=True), losses)
         raw = evals_in_domain(raw) if losses is None and scores is None else stacked(raw, losses, scores)
         for shape in (loss_in_other_units, joined_shares, runs_of_steps, values_beside_losses, peak_of_rates):
             raw = shape(raw)
@@ -229,10 +230,10 @@ def _as_flags(
     return flags
 
 
-def _constants(columns: Mapping[str, Any] | None) -> tuple[Mapping[str, Any] | None, dict[str, float]]:
+def _constants(columns: Mapping[str, Any] | None) -> tuple[Mapping[str, Any] | None, dict[str, float | str]]:
     """Return which columns are read under which names, apart from those that have one value in all rows."""
     named: dict[str, Any] = {}
-    constants: dict[str, float] = {}
+    constants: dict[str, float | str] = {}
     for name, place in (columns or {}).items():
         canonical = canonical_name(str(name))
         number = None
@@ -240,33 +241,36 @@ def _constants(columns: Mapping[str, Any] | None) -> tuple[Mapping[str, Any] | N
             with contextlib.suppress(CptlawError):
                 number = parse_quantity(place)
         # A column may well be called 8B; only a name that reads as a number of a numeric column is taken for a value.
-        if number is None or canonical is None:
+        if canonical == "metric" and is_known(metric_name(str(place))):
+            constants[canonical] = str(place)
+        elif number is None or canonical is None:
             named[name] = place
         else:
             constants[canonical] = number
     return named or None, constants
 
 
-def _with_constants(raw: RawTable, constants: Mapping[str, float]) -> RawTable:
+def _with_constants(raw: RawTable, constants: Mapping[str, float | str]) -> RawTable:
     """Return a table with columns of one value each, saying which values of the file these displace."""
     notes = []
     for name, value in constants.items():
         place = raw.taken.get(name)
         count = 0 if place is None else hashable(raw.frame[place]).nunique()
         instead = f", and not the {count} values of the file's column {place!r}" if count > 1 else ""
-        notes.append(f"{name}: {value:.10g} in all rows, as given{instead}")
+        said = value if isinstance(value, str) else f"{value:.10g}"
+        notes.append(f"{name}: {said} in all rows, as given{instead}")
     return raw.reshaped(raw.frame.assign(**constants), *notes) if constants else raw
 
 
-def _with_expressions(raw: RawTable, columns: Mapping[str, Any]) -> RawTable:
-    """Return a table with the columns that follow from others, as they were given."""
+def _with_expressions(raw: RawTable, columns: Mapping[str, Any], of_losses: bool = False) -> RawTable:
+    """Return a table with the columns that follow from others, as they were given; of losses under what was given."""
     notes, settled = [], set(raw.settled)
     for key, text in columns.items():
-        if key == IGNORE:
+        if key == IGNORE and not of_losses:
             every = [text] if isinstance(text, str) else list(text)
             settled |= _columns_there(raw, every)
             continue
-        canonical = str(canonical_name(str(key)))
+        canonical = str(text) if of_losses else str(canonical_name(str(key)))
         rule = None if text in raw.frame.columns else expression(str(text), _known_names(raw))
         if rule is None:
             continue
@@ -274,8 +278,9 @@ def _with_expressions(raw: RawTable, columns: Mapping[str, Any]) -> RawTable:
         parts = {name: to_numbers(raw.frame[place])[0] for name, place in zip(rule.names, places, strict=True)}
         values = rule.values(parts.__getitem__)
         settled |= {*places}
-        notes.append(f"{canonical}: {text}, as given")
-        raw = raw.reshaped(raw.frame.assign(**{canonical: values})).named({canonical: canonical})
+        notes.append(f"{key}: {text}, as given")
+        raw = raw.reshaped(raw.frame.assign(**{canonical: values}))
+        raw = raw if of_losses else raw.named({canonical: canonical})
     return replace(raw, notes=(*raw.notes, *notes), settled=frozenset(settled))
 
 
@@ -298,10 +303,13 @@ def _wide_losses(raw: RawTable, scored: bool) -> tuple[dict[str, str] | None, Ra
     result = loss_columns(map(str, raw.frame.columns))
     bases = base_columns(list(result.values()), list(result.values()))
     result = {name: place for name, place in result.items() if place not in bases}
+    mean = mean_of_others(raw.frame, list(result.values()))
+    result = {name: place for name, place in result.items() if place != mean}
     if len(result) + len(bases) < LEAST_WIDE:
         return None, raw
     text = f"one column of losses per eval: read as evals {', '.join(result)} (--losses NAME=COLUMN,.. chooses)"
     scores = "" if scored else about_scores(map(str, raw.frame.columns))
+    raw = raw if mean is None else raw.named({}, f"left out: {mean!r}, the mean of the other losses")
     return result, raw.named({}, text, *([f"{scores} reads them"] if scores else []))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import DataError, UsageError, did_you_mean
+from cptlaw.runs.convert import to_numbers
 from cptlaw.runs.metrics import LOSS, NATS_PER_BYTE, PASS_AT, UNITS, metric_name
 from cptlaw.runs.naming import quoted
 from cptlaw.runs.number_formats import nats_of
@@ -16,6 +17,8 @@ from cptlaw.runs.numbers import checked_numbers
 from cptlaw.runs.problems import Problems
 from cptlaw.runs.raw_table import RawTable
 from cptlaw.runs.schema import COLUMNS
+
+MEAN_OFF = 1e-3  # by which a mean that was rounded may miss
 
 
 def stacked(raw: RawTable, losses: Mapping[str, str] | None, scores: Mapping[str, str] | None = None) -> RawTable:
@@ -89,6 +92,16 @@ def stacked(raw: RawTable, losses: Mapping[str, str] | None, scores: Mapping[str
         named = ", ".join(map(repr, [*losses.values(), *scores.values()]))
         raise DataError(f"{raw.label}: the columns {named} hold no loss in any row.")
     return raw.reshaped(frame, *notes)
+
+
+def mean_of_others(frame: pd.DataFrame, places: list[str]) -> str | None:
+    """Return the column of losses that is the mean of all others in every row; ``None`` where none is."""
+    values = {place: to_numbers(frame[place])[0] for place in places} if len(places) > 2 else {}
+    for place, mean in values.items():
+        others = np.mean([one for other, one in values.items() if other != place], axis=0)
+        if np.isfinite(mean).sum() > 1 and np.allclose(mean, others, rtol=MEAN_OFF, atol=0.0):
+            return place
+    return None
 
 
 def score_of(column: str) -> str:
