@@ -8,9 +8,11 @@ JSON for programs.
 from __future__ import annotations
 
 import html
+import itertools
 import json
 import math
 import re
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
@@ -29,6 +31,7 @@ IN_LIBRARY = "summary(verbose=True) shows all"
 LEFT = ' style="text-align:left"'
 """What cells of text ask of a notebook, whose own style puts them at the right."""
 
+BROKEN = 11  # characters of a cell, below which its words are not broken
 _NUMBER = re.compile(r"[-+<>]?[0-9.,]+(e[-+]?[0-9]+)?[KMBT%]?|-|")
 _COLOURS = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
@@ -81,16 +84,20 @@ class Table:
             for place in range(len(self.columns))
         )
 
-    def text(self) -> str:
-        """Return the table in columns, for a pipe."""
+    def text(self, width: int | None = None) -> str:
+        """Return the table in columns, for a pipe; where it is wider than `width`, cells of words go on below."""
         lines = [self.columns, *self.rows]
         widths = [max(len(line[place]) for line in lines) for place in range(len(self.columns))]
+        gap = "  "
+        if width is not None and sum(widths) + 2 * len(widths) - 2 > width:
+            lines[0] = tuple(name.replace("_", "_ ") for name in self.columns)  # where a heading may go on below
+            widths, gap = _narrowed(lines, widths, width)
+            lines = [below for line in lines for below in _below(line, widths)]
         # Once for all lines: it looks at every cell.
-        form = "  ".join(
-            f"{{:{'>' if right else '<'}{width}}}" for right, width in zip(self.aligned, widths, strict=True)
-        )
+        form = gap.join(f"{{:{'>' if right else '<'}{room}}}" for right, room in zip(self.aligned, widths, strict=True))
         shown = [form.format(*line).rstrip() for line in lines]
-        return "\n".join([*([self.caption] if self.caption else []), *shown, *([self.note] if self.note else [])])
+        around = [[wrapped(text, width)] if text else [] for text in (self.caption, self.note)]
+        return "\n".join([*around[0], *shown, *around[1]])
 
     def to_html(self) -> str:
         """Return the table with everything escaped."""
@@ -149,7 +156,13 @@ class Result:
         return json.dumps(plain(self.to_dict()), indent=2, allow_nan=False)
 
     def summary(
-        self, verbose: bool = False, quiet: bool = False, *, how: str = IN_LIBRARY, words: Wording = in_python
+        self,
+        verbose: bool = False,
+        quiet: bool = False,
+        *,
+        how: str = IN_LIBRARY,
+        words: Wording = in_python,
+        width: int | None = None,
     ) -> str:
         """Return the answer as text.
 
@@ -161,10 +174,13 @@ class Result:
             No finding at all.
         how, words
             What shows all findings, and how an option is written here.
+        width
+            Characters of a line; what is longer goes on below. Lines are as long as they are where none is given.
         """
-        parts = [as_text(self.title, self.lines + (self.details if verbose else []), self.tables)]
+        parts = [as_text(self.title, self.lines + (self.details if verbose else []), self.tables, width)]
         if not quiet and self.findings:
-            parts.append("\n".join(finding_lines(self.findings, verbose, how, words, self.most_findings)))
+            listed = finding_lines(self.findings, verbose, how, words, self.most_findings)
+            parts.append("\n".join(wrapped(line, width, "      ") for line in listed))
         gap = "\n" if self.most_findings == 1 and not verbose else "\n\n"
         return gap.join(parts)
 
@@ -197,12 +213,52 @@ def plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def as_text(title: str, lines: Sequence[Line] = (), tables: Iterable[Table] = ()) -> str:
+def as_text(title: str, lines: Sequence[Line] = (), tables: Iterable[Table] = (), width: int | None = None) -> str:
     """Return an answer without its findings, for a pipe."""
-    width = max((len(label) for label, _ in lines), default=0)
-    head = [title, *(f"  {label:<{width}}  {text}".rstrip() if width else f"  {text}" for label, text in lines)]
-    shown = (("" if table.close else "\n", table.text()) for table in tables if table.rows)
+    longest = max((len(label) for label, _ in lines), default=0)
+    below = " " * (longest + 4 if longest else 2)
+    told = [f"  {label:<{longest}}  {text}".rstrip() if longest else f"  {text}" for label, text in lines]
+    head = [wrapped(title, width, "  "), *(wrapped(line, width, below) for line in told)]
+    inner = None if width is None else width - 2
+    shown = (("" if table.close else "\n", table.text(inner)) for table in tables if table.rows)
     return "\n".join([*head, *(gap + _indented(text) for gap, text in shown)])
+
+
+def wrapped(text: str, width: int | None, below: str = "") -> str:
+    """Return text in lines of at most `width`, those after the first begun with `below`; words are never broken."""
+    if width is None or len(text) <= width:
+        return text
+    ahead = re.match(r"\s*(?:\S.*?\s{2,})?", text)
+    start = ahead[0] if ahead and len(ahead[0]) == len(below) else ""
+    return textwrap.fill(
+        text[len(start) :],
+        width,
+        initial_indent=start,
+        subsequent_indent=below,
+        break_long_words=False,
+        break_on_hyphens=False,
+        drop_whitespace=True,
+    )
+
+
+def _narrowed(lines: Sequence[Sequence[str]], widths: Sequence[int], width: int) -> tuple[list[int], str]:
+    """Return widths of columns that fit into `width`, and the gap between them; the widest give way first."""
+    least = [max(len(word) for line in lines for word in (line[place].split() or [""])) for place in range(len(widths))]
+    result = list(widths)
+    gap = "  " if sum(least) + 2 * len(least) - 2 <= width else " "
+    for floor in (least, [min(room, BROKEN) for room in least]):  # words are broken where nothing else is left
+        while sum(result) + len(gap) * (len(result) - 1) > width and any(map(int.__gt__, result, floor)):
+            wide = [place for place in range(len(result)) if result[place] > floor[place]]
+            result[max(wide, key=result.__getitem__)] -= 1
+    return result, gap
+
+
+def _below(line: Sequence[str], widths: Sequence[int]) -> Iterator[tuple[str, ...]]:
+    """Yield the lines that a row of a table takes where its cells are no wider than `widths`."""
+    cells = [
+        [part.replace("_ ", "_") for part in textwrap.wrap(cell, room)] for cell, room in zip(line, widths, strict=True)
+    ]
+    yield from itertools.zip_longest(*cells, fillvalue="")
 
 
 def as_html(

@@ -183,7 +183,7 @@ def short_percent(fraction: float, limit: float | None = None) -> str:
     """
     whole = abs(fraction) >= 0.0995
     if limit is not None and (places := _deciding(100 * (fraction - limit))) > (0 if whole else 1):
-        return f"{100 * fraction:.{places}f}%"
+        return f"{round(100 * fraction, places) + 0.0:.{places}f}%"  # never -0%
     return f"{100 * fraction:.0f}%" if whole else format_percent(round(fraction, 3), 2)
 
 

@@ -13,7 +13,7 @@ from rich.console import Console
 
 import cptlaw as cl
 from cptlaw.findings import Finding, Remedy
-from cptlaw.result import Result, Table, finding_lines, plain
+from cptlaw.result import Result, Table, as_text, finding_lines, plain
 
 FAR = [Finding("warning", "far", f"row {row} lies far out.", "Add runs.") for row in range(4)]
 KINDS = [Finding("info", name, f"{name} was seen.") for name in ("a", "b", "c")]
@@ -146,3 +146,18 @@ def test_text_of_a_table_grows_with_its_rows():
 def test_numbers_of_a_table_stand_at_the_right():
     table = Table(("run", "loss"), (("a", "2.5"), ("bcd", "10.25")), "Losses", "in nats")
     assert table.text() == "Losses\nrun   loss\na      2.5\nbcd  10.25\nin nats"
+
+
+def test_a_table_that_is_too_wide_goes_on_below_and_loses_nothing():
+    rows = (("a", "1", "several words that take much more room than there is here"), ("b", "22", "few"))
+    table = Table(("name", "count of them", "what it is"), rows)
+    narrow = table.text(40)
+    assert max(map(len, narrow.splitlines())) <= 40
+    assert sorted(narrow.split()) == sorted(table.text().split())
+
+
+def test_text_goes_on_below_its_label():
+    text = as_text("title", [("label", "word " * 40), ("longer label", "short")], width=60)
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 60
+    assert all(line.startswith(" " * 16 + "word") for line in lines[2:-1])

@@ -1,13 +1,14 @@
 """Quantities: what is read, what is refused, and that print and parse agree."""
 
 import math
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cptlaw.errors import UsageError
-from cptlaw.units import SUFFIXES, format_percent, format_quantity, parse_quantity
+from cptlaw.units import SUFFIXES, format_percent, format_quantity, parse_quantity, short_percent
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 SIZES = st.floats(min_value=1e-6, max_value=1e24)
@@ -120,3 +121,14 @@ def test_any_text_is_read_or_refused(text):
     except UsageError:
         return
     assert math.isfinite(value)
+
+
+@given(
+    st.floats(-2.0, 2.0, allow_nan=False),
+    st.one_of(st.none(), st.floats(-0.5, 0.5, allow_nan=False)),
+)
+def test_a_share_is_never_shown_as_minus_nothing(share, limit):
+    for text in (short_percent(share, limit), format_percent(share), format_percent(share, 2)):
+        assert not re.fullmatch(r"-0(\.0*)?%", text)
+    for small in (-1e-9, -4e-4, -1e-300):
+        assert not re.search(r"-0(\.0*)?%", short_percent(small, -0.001) + short_percent(small, limit))

@@ -112,7 +112,8 @@ def answer(
             return result
         notes = [*model.findings, *([TEXT_NOT_PUBLIC] if model.text_is_secret and question.replay_of is None else [])]
         named_runs = tuple({"base": base, **cell} for cell in result.next_runs)
-        return replace(result, next_runs=named_runs, findings=by_severity([*notes, *result.findings]))
+        findings = by_severity([*notes, *result.findings])
+        return replace(result, base=model.loaded_as, next_runs=named_runs, findings=findings)
     known = StudyPrior(known_shift(shift), question.lr_pretrain, unread=question.replay_of == "other")
     table = runs if isinstance(runs, Runs) else read_runs(runs)
     chosen = rows_of_corpus(table, domain, where)
@@ -125,8 +126,8 @@ def answer(
         return from_runs(table, question, rows, schedules, seed, about=known)
 
     result = finished(best_kind(table, question, chosen, ask), question)
-    of_model = () if model is None else model.findings
-    return replace(result, findings=by_severity([*about, *result.findings, *of_model]))
+    of_model, loaded_as = ((), None) if model is None else (model.findings, model.loaded_as)
+    return replace(result, base=loaded_as, findings=by_severity([*about, *result.findings, *of_model]))
 
 
 def _about_data(rows: Runs, anyway: bool) -> tuple[Finding, ...]:

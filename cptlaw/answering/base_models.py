@@ -27,12 +27,15 @@ class BaseModel:
         What of a question it answers: n_params, ptpp, lr_pretrain, as far as they are published.
     text_is_secret
         Whether nobody can have the text of its pre-training.
+    loaded_as
+        What a trainer loads it by: its id on Hugging Face, or its folder.
     findings
         What to heed, as where the name is that of a post-trained model.
     """
 
     known: Mapping[str, float]
     text_is_secret: bool
+    loaded_as: str
     findings: tuple[Finding, ...] = ()
 
 
@@ -65,7 +68,11 @@ def base(name: str, ptpp: object = None, *, needs_tokens: bool = True) -> BaseMo
             f"base (--base): {name} has {format_quantity(known['n_params'])} parameters, and how many tokens it was "
             f"pre-trained on is not {where}. Give tokens per parameter: {example}."
         )
-    return BaseModel(known, row.get("public_text") == "no", findings)
+    # An id that was named is meant, also one that is not the base model's own.
+    loaded_as = name if "/" in name else str(row["hugging_face"]).split()[0]
+    if is_config:
+        loaded_as = str(path.parent if path.suffix == ".json" else path)
+    return BaseModel(known, row.get("public_text") == "no", loaded_as, findings)
 
 
 def _of_name(name: str, listed: pd.DataFrame) -> tuple[Mapping[str, Any], tuple[Finding, ...]]:

@@ -68,6 +68,8 @@ class Answer(Result):
         Where a budget of compute is given: the best mixes of the models of other sizes that were run.
     other_kinds
         What the runs of other methods come to under the same question, the best first.
+    base
+        The base model that was named, as a trainer loads it: its id on Hugging Face, or its folder.
     alternatives
         By ``name`` what else could be trained: ``cheaper``, ``safer``, ``no-replay``, and what else saves the source,
         by ``method`` (a merge, an adapter). What each comes to, and where that was measured.
@@ -149,6 +151,7 @@ class Answer(Result):
     evidence: tuple[Mapping[str, Any], ...] = ()
     commands: tuple[str, ...] = ()
     rule_of_thumb: str | None = None
+    base: str | None = None
     options: tuple[Mapping[str, Any], ...] = ()
     knee: float | None = None
     cheapest: Mapping[str, float] | None = None

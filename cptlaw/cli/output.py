@@ -21,6 +21,7 @@ INFEASIBLE = 3
 # Where a command keeps what its options say about showing: -q (-1) and -v (1), --json, --strict.
 VERBOSITY, JSON, STRICT = "cptlaw.verbosity", "cptlaw.json", "cptlaw.strict"
 MORE = "-v shows all"
+WIDTH = 92  # characters of a line in a pipe
 
 
 def _kept(key: str) -> int:
@@ -72,7 +73,7 @@ def show(
 
 
 def show_text(result: Result) -> None:
-    """Print an answer: in colour and at the width of the window on a terminal, plain in a pipe."""
+    """Print an answer: in colour and as wide as the window on a terminal, plain and at most `WIDTH` wide in a pipe."""
     from cptlaw.result import on_terminal
 
     verbose, quiet = verbosity() > 0, verbosity() < 0
@@ -83,7 +84,7 @@ def show_text(result: Result) -> None:
         for part in on_terminal(result, verbose, quiet, MORE, as_option):
             console.print(part)
         return
-    click.echo(result.summary(verbose, quiet, how=MORE, words=as_option))
+    click.echo(result.summary(verbose, quiet, how=MORE, words=as_option, width=WIDTH))
 
 
 def as_option(remedy: Remedy) -> str:

@@ -81,3 +81,22 @@ def test_completion_knows_laws_evals_and_examples():
     assert completed("cptlaw laws ptpp-gat") == ["ptpp-gate", "ptpp-gated-floor"]
     assert completed(f"cptlaw fit {CHECK[1]} --on ") == ["source", "target"]
     assert "en-fr-pilot" in completed("cptlaw example ")
+
+
+PILOT = str(examples.path("en-fr-pilot"))
+OF_92_COLUMNS = [
+    ("answer", "--base", "llama-3.1-8b", "--target-tokens", "20B", "--max-forgetting", "5%", "--gpus", "64xH100"),
+    ("answer", PILOT, "--n-params", "124672", "--ptpp", "279", "--tokens", "1M", "--max-forgetting", "1%", "-v"),
+    ("read", PILOT),
+    ("read", "tests/runs/messy/which_corpus.csv"),
+    ("check", PILOT),
+    ("compare", PILOT, "--laws", "ptpp-floor,ptpp-blind", "--on", "target", "--fit-where", "ptpp == 31 and seed == 0",
+     "--test-where", "ptpp == 279 and seed == 0"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", OF_92_COLUMNS, ids=lambda words: " ".join(words[:1]))
+def test_no_line_is_longer_than_92_columns_in_a_pipe(call, words):
+    _, out, _ = call(*words)
+    assert out.strip()
+    assert [line for line in out.splitlines() if len(line) > 92] == []

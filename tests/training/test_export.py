@@ -128,6 +128,18 @@ def test_the_devices_share_the_batch(tmp_path, call):
     assert "one device" not in shared[2]
 
 
+@pytest.mark.parametrize(
+    ("named", "loaded"),
+    [("llama-3.1-8b", "meta-llama/Llama-3.1-8B"), ("allenai/OLMo-2-1124-7B", "allenai/OLMo-2-1124-7B")],
+)
+def test_an_answer_names_its_base_as_a_trainer_loads_it(tmp_path, call, named, loaded):
+    code, out, _ = call("answer", "--base", named, "--target-tokens", "20B", "--max-forgetting", "5%", "--json")
+    assert (code, json.loads(out)["base"]) == (0, loaded)
+    (tmp_path / "answer.json").write_text(out)
+    assert call("export", str(tmp_path / "answer.json"), "--to", "axolotl", "-o", str(tmp_path))[0] == 0
+    assert yaml.safe_load((tmp_path / "axolotl.yaml").read_text())["base_model"] == loaded
+
+
 def test_the_base_model_is_filled_in(tmp_path, call):
     (tmp_path / "answer.json").write_text(json.dumps({**ANSWER, "base": "org/model-8b"}))
     where = ("export", str(tmp_path / "answer.json"), "--to", "axolotl", "-o", str(tmp_path), "--json")
