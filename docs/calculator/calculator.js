@@ -230,6 +230,11 @@ function showCurves(problem, result, mix) {
 
 // -- command, link, fields --------------------------------------------------------------------------------------------
 
+// As many as its field shows.
+function sevenDigits(number) {
+  return Number(number.toPrecision(7));
+}
+
 function plain(id) {
   return field(id).value.replace(/[,_\s%]/g, "");
 }
@@ -239,7 +244,7 @@ function commandOf(values) {
   const words = ["cptlaw answer"];
   if (base) words.push(`--base ${base.name}`);
   if (!base || base.n !== values.size) words.push(`--n-params ${plain("size")}`);
-  if (!base || base.ptpp !== values.ptpp) words.push(`--ptpp ${plain("ptpp")}`);
+  if (!base || sevenDigits(base.ptpp) !== values.ptpp) words.push(`--ptpp ${plain("ptpp")}`);
   words.push(`--${{ target: "target-tokens", tokens: "tokens", flops: "budget" }[values["spend-kind"]]} ${plain("spend")}`);
   words.push(`--shift ${values.shift}`);
   if (values["replay-of"] === "other") words.push("--replay-of other");
@@ -250,6 +255,9 @@ function commandOf(values) {
   if (values.risk !== PLANNING.risk && (values.limit != null || values["max-target"])) words.push(`--risk ${plain("risk")}%`);
   if (values.rate) words.push(`--lr-peak ${plain("rate")}`);
   if (values.pretrain && !(base && base.pretrain === values.pretrain)) words.push(`--lr-pretrain ${plain("pretrain")}`);
+  words.push(`--gpus ${plain("count")}x${values.device}`);
+  if (values.mfu !== 0.4) words.push(`--mfu ${plain("mfu")}%`);
+  if (values.price != null) words.push(`--gpu-hour ${plain("price")}`);
   return `${words.join(" ")} --pilots pilots`;
 }
 
@@ -278,7 +286,7 @@ function fillFromBase() {
   const base = BASES.find((one) => one.name === field("base").value);
   if (!base) return;
   field("size").value = String(formatQuantity(base.n, 6));
-  field("ptpp").value = String(base.ptpp);
+  field("ptpp").value = String(sevenDigits(base.ptpp));
   field("pretrain").value = base.pretrain ? String(base.pretrain) : "";
 }
 

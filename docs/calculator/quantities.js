@@ -45,5 +45,5 @@ function formatHours(hours) {
 
 function formatDays(days) {
   if (days >= 10) return `${Math.round(days)} days`;
-  return days >= 1 ? `${Number(days.toPrecision(2))} days` : `${Math.max(1, Math.round(24 * days))} h`;
+  return days >= 1 ? `${Number(days.toPrecision(2))} days` : `${Number((24 * days).toPrecision(2))} hours`;
 }
