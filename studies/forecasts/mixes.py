@@ -4,7 +4,7 @@
 
 Every method sees the runs of the smaller sizes and names the best of the mixes that were measured at the held-out
 size, for one eval or for the mean of several; its regret is the measured loss of that mix there less the lowest one.
-With ``--write`` the tables go into studies/mixes.md.
+With ``--write`` the tables go into studies/results/mixes.json.
 
 regression   log-linear regression of the loss at the largest fitted size on the shares (ridge, as RegMix has it)
 trees        gradient-boosted trees on the same rows, RegMix's other way
@@ -26,11 +26,10 @@ import cptlaw as cl
 from cptlaw.errors import CptlawError
 from cptlaw.runs import Runs
 from cptlaw.runs.schema import mix_columns
-from studies.harness import HOME, ROOT, Array, table
+from studies.harness import ROOT, Array, table, write_result
 
 LAWS = ("auto", "mix-additive", "mix-joint", "mix-exponential", "bimix")
 SEED_NOISE = 0.0011  # nats, the most between a run of the OLMo ladder and its rerun
-BEGIN, END = "<!-- measured: python -m studies mixes --write -->", "<!-- end -->"
 
 
 @dataclass(frozen=True)
@@ -195,31 +194,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="Folder of the tables.")
     parser.add_argument("--splits", type=int, default=8, help="Random halves of the three-corpora mixes.")
-    parser.add_argument("--write", action="store_true", help="Write studies/mixes.md.")
+    parser.add_argument("--write", action="store_true", help="Write studies/results/mixes.json.")
     given = parser.parse_args()
     for name in ("dmsl_slimpajama.csv", "mixlaws_scratch_2_3mix.csv"):
         if not (given.data / name).exists():
             print(f"skipped: {name} is not in {given.data}")
             return
     heads = ("method", "mean regret", "worst", f"within {SEED_NOISE} nats")
-    parts = []
+    made, spreads = {}, []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for studies in (
-            [slimpajama(given.data)],
-            [slimpajama(given.data, 20)],
-            [three_corpora(given.data, seed) for seed in range(given.splits)],
+        for key, studies in (
+            ("sixty", [slimpajama(given.data)]),
+            ("twenty", [slimpajama(given.data, 20)]),
+            ("three-corpora", [three_corpora(given.data, seed) for seed in range(given.splits)]),
         ):
             found = pd.concat([regrets(study) for study in studies])
-            spread = found["spread"].mean()
-            title = f"**{studies[0].name}**; mixes differ by {spread:.2f} nats from best to worst."
-            parts.append(f"{title}\n\n{table(heads, summary(found))}")
-            print(parts[-1], flush=True)
+            spreads.append((studies[0].name, f"{found['spread'].mean():.2f}"))
+            made[key] = pd.DataFrame(summary(found), columns=heads)
+            print(f"{studies[0].name}\n\n{table(heads, summary(found))}", flush=True)
+    made["spread"] = pd.DataFrame(spreads, columns=["mixes", "from best to worst, nats"])
     if given.write:
-        page = HOME / "mixes.md"
-        text = page.read_text(encoding="utf-8")
-        before, after = text.split(BEGIN)[0], text.split(END)[1]
-        page.write_text(before + BEGIN + "\n\n" + "\n\n".join(parts) + "\n\n" + END + after, encoding="utf-8")
+        write_result("mixes", made)
 
 
 if __name__ == "__main__":
