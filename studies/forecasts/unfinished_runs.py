@@ -25,7 +25,7 @@ import pandas as pd
 import cptlaw as cl
 from cptlaw.fitting.learned import leaving_out
 from cptlaw.schedules import Phase, Schedule, read_schedules
-from studies.harness import MEASURED, Clock, find_data, seconds, table
+from studies.harness import MEASURED, Clock, find_data, seconds, show, write_result
 
 SEEN = (0.2, 0.4, 0.6)
 INTERVAL = 0.9
@@ -291,6 +291,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--fold", type=int, choices=range(1, 5), help="of five, this one alone; 0 is that of --set-by")
     parser.add_argument("--most", type=int, help="at most so many curves of each group, spread over it")
     parser.add_argument("--data", help="folder of the public data")
+    parser.add_argument("--write", action="store_true", help="keep the tables in studies/results")
     given = parser.parse_args(arguments)
     chosen: list[Case] = []
     for cases in groups(given.data, given.only).values():
@@ -315,16 +316,22 @@ def main(arguments: list[str] | None = None) -> None:
         *("curves", "seen", "others", "n", "ours %", "last value %", "log-linear %", "to the better"),
         *("held of 90 %", "half-width %"),
     ]
-    print(table(header, rows))
     ratio = found["ratio"]
-    print(
-        f"\n{int((ratio <= TENTH).sum())} of {len(ratio)} rows within a tenth of the better rule or ahead of it; error "
-        f"{np.exp(np.log(ratio).mean()):.2f} of it in the geometric mean."
-    )
     held = (found["held"] * found["curves"]).groupby(found["group"].str.split(",").str[0], sort=False).sum()
     count = found.groupby(found["group"].str.split(",").str[0], sort=False)["curves"].sum()
-    print("held: " + ", ".join(f"{name} {100 * share:.0f}" for name, share in (held / count).items()))
+    said = [
+        ("rows within a tenth of the better rule, or ahead of it", f"{int((ratio <= TENTH).sum())} of {len(ratio)}"),
+        ("error beside that of the better rule, geometric mean", f"{np.exp(np.log(ratio).mean()):.2f}"),
+        *((f"held of 90 %, {name}", f"{100 * share:.0f}") for name, share in (held / count).items()),
+    ]
+    made = {
+        "back-test": pd.DataFrame(rows, columns=header),
+        "summary": pd.DataFrame(said, columns=["what", "found"]),
+    }
+    print(show(made))
     print(f"{int(found['curves'].sum())} forecasts in {seconds(clock.cpu)} CPU, {seconds(clock.wall)} wall")
+    if given.write:
+        write_result("unfinished_runs", made, "python -m studies unfinished_runs --fold 3 --most 8 --write")
 
 
 if __name__ == "__main__":
