@@ -436,3 +436,20 @@ def test_cells_that_somebody_edited_stay(suggested, tmp_path):
     (tmp_path / "notes.csv").write_text("buy milk\n")
     with pytest.raises(DataError, match="left as it is"):
         cells.save(tmp_path / "notes.csv")
+
+
+def test_the_nearest_affordable_anchor_is_named(two_budgets):
+    def anchor(budget):
+        found = ask(two_budgets, budget=budget, sizes="241M,517M,1.4B")
+        return found, next(one for one in found.findings if one.code == "nearest-anchor")
+
+    for budget, size in (("1e20", 241e6), ("5e20", 517e6), ("1e22", 1.4e9)):
+        found, said = anchor(budget)
+        assert said.data["ptpp"] == 279
+        assert said.data["n_params"] == size  # the largest whose base model and run the budget pays for
+        assert 6 * size**2 * 279 < said.data["flops"] <= found.budget
+    _, dear = anchor("1e19")
+    assert dear.data["flops"] > 1e19
+    assert dear.remedy.option == "budget"
+    known = ask(two_budgets, at=ASKED.replace("279", "31"), sizes="241M")
+    assert "nearest-anchor" not in {one.code for one in known.findings}

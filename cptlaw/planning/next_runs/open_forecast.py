@@ -12,7 +12,7 @@ from scipy import special
 from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.law_fit import LawFit
-from cptlaw.planning.next_runs.cells import Bases, CandidateRun, rows_of
+from cptlaw.planning.next_runs.cells import SAME, Bases, CandidateRun, rows_of
 from cptlaw.planning.next_runs.doubt import Doubt, along_directions, doubt, errors
 from cptlaw.planning.next_runs.greedy import Sample, choose
 from cptlaw.planning.next_runs.suggestion import Cell, Suggestion
@@ -62,7 +62,7 @@ class OpenForecast:
         )
         ends = (float(before["lo"]), float(before["hi"]))
         findings = _findings(sample, runs, bases, budget, open_doubt, shares, widths)
-        findings += _below_sizes(fit, cells)
+        findings += [*_below_sizes(fit, cells), *_anchor(self, sample, runs, bases, budget)]
         after = open_doubt.interval(shares[-1]) if shares else ends
         return Suggestion(
             law=fit.law.spec,
@@ -195,6 +195,48 @@ def _below_sizes(fit: LawFit, cells: tuple[Cell, ...]) -> list[Finding]:
             f"cheap, but what they teach rests on the law's form in size.",
             "Keep to sizes of your own.",
             remedy=Remedy("sizes"),
+        )
+    ]
+
+
+def _anchor(
+    ahead: OpenForecast, sample: Sample, runs: list[CandidateRun], bases: Bases, budget: float
+) -> list[Finding]:
+    """Name the run nearest in size at a pre-training budget that no fitted run had, and what it would tell alone."""
+    asked = float(ahead.asked.iloc[0].get("ptpp", np.nan))
+    seen = ahead.fit.data["ptpp"] if "ptpp" in ahead.fit.data.columns else pd.Series(dtype=float)
+    there = [i for i, run in enumerate(runs) if run.ptpp is not None and np.isclose(run.ptpp, asked, rtol=SAME)]
+    if not there or np.isclose(seen, asked, rtol=SAME).any():
+        return []
+    costs = {i: runs[i].run_flops + bases.price(runs[i], {}) for i in there}
+    affordable = [i for i in there if costs[i] <= budget]
+    if not affordable:
+        cheapest = min(there, key=lambda i: costs[i])
+        return [
+            Finding(
+                "info",
+                "nearest-anchor",
+                f"no run at {format_quantity(asked)} pre-training tokens per parameter costs {quantity_text(budget)} "
+                f"FLOPs or less; the cheapest is {_name(runs[cheapest])} at {quantity_text(costs[cheapest])}.",
+                "Without a run at that budget the forecast rests on the law's form in it.",
+                data={"flops": costs[cheapest]},
+                remedy=Remedy("budget", quantity_text(costs[cheapest])),
+            )
+        ]
+    largest = max(runs[i].n_params for i in affordable)
+    told = sample.reductions(np.arange(len(runs)))
+    best = max((i for i in affordable if runs[i].n_params == largest), key=lambda i: (told[i], -costs[i]))
+    alone = float(np.sqrt(max(1.0 - told[best] / max(sample.variance, 1e-300), 0.0)))
+    low, high = ahead.doubt.interval(alone)
+    return [
+        Finding(
+            "info",
+            "nearest-anchor",
+            f"no fitted run had {format_quantity(asked)} pre-training tokens per parameter; the nearest that the "
+            f"budget pays for is {_name(runs[best])}, for {quantity_text(costs[best])} FLOPs: alone it would narrow "
+            f"the interval to {low:.4f} to {high:.4f}.",
+            "A run at the asked budget ends the extrapolation in it.",
+            data={"n_params": largest, "ptpp": asked, "flops": costs[best]},
         )
     ]
 
