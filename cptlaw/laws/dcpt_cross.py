@@ -76,7 +76,7 @@ class AcrossDomains(DCPT3):
     wrong = "Few domains: from four, the shared parameters F, mu and w2 are not determined."
     measured = (
         "Four domains, one held out at a time with a probe of 0.3 % of its tokens: errors of 7.4 % with K1, "
-        "7.3 % with K3 (studies/measured_tables.md)."
+        "7.3 % with K3; two of four held out: 10 % with K1, K2 to K4 not determined (studies/measured_tables.md)."
     )
     amplitudes = ("E", "A", "B", "C", "F")
     order = 30
