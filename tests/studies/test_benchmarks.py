@@ -2,11 +2,15 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pandas as pd
 import pytest
+
+from studies.__main__ import studies
 
 ROOT = Path(__file__).resolve().parents[2]
 PUBLIC = ROOT.parent / "shared" / "data"
@@ -28,6 +32,21 @@ def run(*arguments: str) -> str:
 def test_starts_of_dcpt() -> None:
     printed = run("dcpt_starts", "--data-seeds", "1", "--starts", "2", "--quick")
     assert "| **cptlaw** | 2 (2 to 2) | 2 (2 to 2) |" in printed
+
+
+def test_times_of_plans() -> None:
+    assert "| min-tokens, interval |" in run("plan_speed", "--quick")
+
+
+@pytest.mark.parametrize("name", sorted(studies()))
+def test_every_study_can_be_imported(name: str, named_study: Callable[[str], ModuleType]) -> None:
+    try:
+        module = named_study(name)
+    except ModuleNotFoundError as missing:
+        if str(missing.name).partition(".")[0] in ("cptlaw", "studies"):
+            raise
+        pytest.skip(f"needs {missing.name}")
+    assert callable(getattr(module, "main", None))
 
 
 def test_absent_data_is_said_in_one_line(tmp_path: Path) -> None:
