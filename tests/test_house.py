@@ -222,6 +222,7 @@ def test_verbs_spell_out_their_options_and_say_what_they_return():
     "start",
     [
         "import cptlaw; cptlaw.fit",
+        "import cptlaw; cptlaw.answer",
         "import cptlaw; cptlaw.compare",
         "import cptlaw; cptlaw.forecast_run",
         "import cptlaw; cptlaw.plan; cptlaw.suggest",

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import optimize
 
 from cptlaw.laws.calculus import Array
 
@@ -88,6 +87,8 @@ def fit_valley(runs: pd.DataFrame) -> Valley:
     runs
         ``n_params``, ``tokens``, ``lr_peak``, ``batch_tokens`` and ``loss``, a run a row.
     """
+    from scipy import optimize  # heavy: loaded when a table has batches
+
     cells = runs.groupby(["n_params", "tokens"])["loss"]
     near = runs[runs["loss"] < (1 + NEAR_BEST) * cells.transform("min")]
     cell = near.groupby(["n_params", "tokens"]).ngroup().to_numpy()
