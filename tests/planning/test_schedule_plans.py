@@ -89,6 +89,15 @@ class TestSchedule:
         ]
         assert peaks[0] > peaks[1] > peaks[2]
 
+    def test_the_highest_peak_comes_with_a_warning(self, source, target):
+        at_edge = cl.plan.schedule(target, source, weight_source=0.0, vary="peak", schedules=RUN)
+        assert at_edge.peak == pytest.approx(2e-4, rel=1e-3)  # that of pre-training
+        assert [(one.severity, one.remedy.option) for one in at_edge.findings if one.code == "peak-at-edge"] == [
+            ("warning", "ranges")
+        ]
+        inside = cl.plan.schedule(target, source, weight_source=0.7, vary="peak", schedules=RUN)
+        assert "peak-at-edge" not in {one.code for one in inside.findings}
+
     def test_a_limit_on_forgetting_is_kept_and_binds(self, source, target):
         plan = cl.plan.schedule(target, source, max_forgetting="2.2%", vary="peak,steps", schedules=RUN)
         assert plan.goal == "target"

@@ -265,6 +265,16 @@ def _at_ends(question: ScheduleQuestion, best: Best) -> tuple[list[str], list[Fi
 
 
 def _at_edge(name: str, text: str, word: str) -> Finding:
+    if (name, word) == ("peak", "largest"):  # trained: studies/dynamics.md, "Schedules that were trained"
+        return Finding(
+            "warning",
+            "peak-at-edge",
+            f"the best peak is the largest one that was searched, {text}: where few fitted runs had such rates, laws "
+            f"of loss curves expect too little loss. Of two plans that were trained, the one at the edge lost to half "
+            f"of its peak.",
+            "Train half of that peak beside it, or search below it.",
+            remedy=Remedy("ranges", f"peak=LOW:{text}"),
+        )
     return Finding(
         "info",
         "choice-at-edge",
