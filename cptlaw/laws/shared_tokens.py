@@ -47,6 +47,8 @@ OF_PROGRESS = (0.75, 0.3)  # rate times steps, a little less than in proportion
 # A larger model has taken more steps at as many tokens per parameter, and keeps two corpora apart with less replay.
 OF_SIZE = Shape(-1.0, 3.0, start=(-0.1, 1.2), scale="linear", usual=(0.15, 0.2))
 SIZE_OF_MIX = Shape(-1.0, 1.5, start=(-0.1, 0.3), scale="linear", usual=(0.1, 0.15))
+# What every loss pays for the raised rate: .3 to .6 on seven corpora of two teams (studies/bench.md).
+OF_RAISING = Shape(0.0, 3.0, start=(0.2, 1.0), scale="linear", usual=(0.4, 0.3))
 TRANSFER = Shape(0.02, 1.0, start=(0.2, 0.9), scale="linear", usual=(0.6, 0.3))
 # What the target loss gains grows with the rate of CPT alone, and bends almost anywhere.
 OF_TARGET: dict[str, tuple[Any, ...]] = {"h": (0.4, 0.3), "w": (0.0, 0.1), "b": (0.0, 0.1), "m": (1.0, 0.3)}
@@ -88,7 +90,8 @@ class SharedTokens(Bent):
         mix    f = (e^(a2 r_cpt) - 1) / (e^a2 - 1) (source),  (1 - e^(-a2 r_cpt)) / (1 - e^-a2) (target)
 
     At D = 0 it is the base model's loss, whose measured rows are fitted with the others; replay 0 and 1 are finite. U
-    is what every loss gains when the rate is raised again after pre-training had annealed it. k is what a token of
+    is what every loss gains when the rate is raised again after pre-training had annealed it; with raised=true it grows
+    as (lr/1e-3)^u. k is what a token of
     pre-training is worth in tokens of CPT; d0 the tokens per parameter by which the shift bends; h, w and b how it
     grows with the rates and with the budget: b above 0 says that over-trained models forget more. With rate=progress
     the rate of CPT says how fast the shift is run through, x = (D/(d0 N)) (lr/1e-3)^h, and no longer how large it gets.
@@ -193,6 +196,12 @@ class SharedTokens(Bent):
             "Where the peak rate of CPT acts: on how large the shift gets, or on how fast it is run through, for rate "
             "times steps is how far weights can go. Law auto takes progress from three rates on.",
         ),
+        "raised": Option(
+            False,
+            "true or false",
+            "Whether what every loss pays for the raised rate grows with it, U (lr/1e-3)^u. Law auto takes it where "
+            "three rates and several mixes were run from measured base models.",
+        ),
         "without": Option(
             (),
             f"some of {', '.join((*USUAL, *ASIDE))}, joined by +",
@@ -242,6 +251,7 @@ class SharedTokens(Bent):
     }
     damage: bool
     rate: Literal["amplitude", "progress"]
+    raised: bool
     without: tuple[str, ...]
     around: float | None
     largest: float | None
@@ -263,6 +273,8 @@ class SharedTokens(Bent):
             self.shapes |= {"v0": AT_BASE, "v1": AT_ADAPTED}
         if "lora_rank" in self.left:
             self.shapes |= {"r0": HALF_RANK, "q": OF_RANK}
+        if self.raised and {"base", "lr_peak"}.isdisjoint(self.without):
+            self.shapes |= {"u": OF_RAISING}
         if "replay" in self.without:
             self.ratio_of = None
         if self.rate == "progress" and "h" in self.shapes:
@@ -299,9 +311,10 @@ class SharedTokens(Bent):
         left = {name for name in WHOLE if name in frame.columns and frame[name].fillna(WHOLE[name]).nunique() > 1}
         without = {*self.without, *lacks}
         mix = "factor" if "replay" in without else self.mix
+        raised = self.raised and {"base", "lr_peak"}.isdisjoint(without)
         ends = {"largest": largest, "longest": longest}
         return self.with_options(
-            damage=damage, without=without, around=around, left={*self.left, *left}, mix=mix, **ends
+            damage=damage, without=without, around=around, left={*self.left, *left}, mix=mix, raised=raised, **ends
         )
 
     def shift_of_source(self, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -481,7 +494,8 @@ class SharedTokens(Bent):
         worth = self.worth(x, p, gone_over)
         terms = [1.0, x.N**-p.g * worth, read**-p.a * worth, sign * (gone_over * self.growth(x, p))]
         if "base" not in self.without:
-            terms.append(-expm1(-p.beta * steps))
+            paid = -expm1(-p.beta * steps)
+            terms.append(paid * exp(p.u * (log(x.lr_peak) - math.log(RATE))) if "u" in self.shapes else paid)
         if self.damage:
             names = [name for name in SHIFT if name in self.shapes]
             source = SimpleNamespace(**{name: getattr(p, f"{name}_source") for name in names})

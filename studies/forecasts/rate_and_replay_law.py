@@ -7,15 +7,13 @@ The runs are those of `rate_and_replay` at 46K and 125K, each shift a table of i
 have: all replays at the middle rate, all rates at replay .1. The corners, every other replay at the lowest and highest
 rate, are then forecast. Beside the laws stand two rules that know nothing of laws, for the same size and length:
 differences of log losses add up, and rises over the base model multiply. In the third form what every loss pays for
-the raised rate, U of `shared-tokens`, grows as a power of the rate; it is tried here alone, no law of the package.
+the raised rate, U of `shared-tokens`, grows as a power of the rate (raised=true).
 """
 
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,9 +22,6 @@ from numpy.typing import NDArray
 import cptlaw as cl
 from cptlaw.errors import CptlawError
 from cptlaw.fitting.learned.forgetting_and_gain import expected
-from cptlaw.laws.base import Shape
-from cptlaw.laws.calculus import exp, log
-from cptlaw.laws.shared_tokens import RATE, SharedTokens
 from studies.forecasts.rate_and_replay import ALIKE, FIRST, SHIFTS, as_study, middle_of, named, outcomes, runs, size_of
 from studies.harness import progress, show, write_result
 
@@ -36,35 +31,10 @@ LARGEST = 1.5e5  # parameters; above no size has all corners
 LAWS = {
     "shared-tokens:mix=rehearsal:rate=progress": "rate as pace",
     "shared-tokens:mix=rehearsal:rate=amplitude": "rate as height",
-    "shared-tokens-raised:mix=rehearsal:rate=progress": "rate as pace, U lr^u",
+    "shared-tokens:mix=rehearsal:rate=progress:raised=true": "rate as pace, U lr^u",
 }
 CROSS = 0.1  # the replay at which all rates are fitted
 ROLES = ("source", "target")
-
-
-def define_raised() -> None:
-    """Define the form under trial: a function, so that nobody who imports this module finds a law more."""
-
-    class Raised(SharedTokens):
-        """`shared-tokens` in which what all losses pay for the raised rate is U (lr/1e-3)^u (1 - (1 + x)^-beta)."""
-
-        name = "shared-tokens-raised"
-        right = "Tried in one study, on runs at several rates and replays."
-        wrong = "Anywhere else, until it has been tried on other tables."
-
-        def configure(self) -> None:
-            """Add u where rates and base models are read."""
-            super().configure()
-            if {"base", "lr_peak"}.isdisjoint(self.without):
-                power = Shape(0.0, 3.0, start=(0.2, 1.5), scale="linear", usual=(0.7, 0.5))
-                self.shapes = self.shapes | {"u": power}
-
-        def _adapted(self, x: Any, p: Any) -> list[Any]:
-            terms = super()._adapted(x, p)
-            if "u" in self.shapes:
-                place = ("E", "F", "A", "B", "U").index("U")
-                terms[place] = terms[place] * exp(p.u * (log(x.lr_peak) - math.log(RATE)))
-            return terms
 
 
 def tables_of(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -232,7 +202,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--write", action="store_true", help="write the tables to studies/results")
     asked = parser.parse_args()
-    define_raised()
     frame = runs()
     fitted, exponents = residuals(frame)
     made = {

@@ -254,3 +254,17 @@ def test_derivatives_beyond_the_fitted_rows_are_exact(option: str, name: str) ->
     up, down = (chosen.predict(PARAMS, frame.assign(**{name: frame[name] * (1 + k)}), "target") for k in (step, -step))
     slope = chosen.partials(PARAMS, frame, [name], "target").slopes[0]
     assert slope == pytest.approx((up - down) / (2 * step * frame[name].to_numpy()), rel=1e-5)
+
+
+def test_what_every_loss_pays_for_the_raised_rate_grows_with_it() -> None:
+    chosen = law("shared-tokens:raised=true")
+    frame = points(lr_peak=[2e-4, 1e-3, 4e-3], replay=0.0)
+    for role in ("source", "target"):
+        of = [chosen.predict({**PARAMS, "U": height, "u": 0.4}, frame, role) for height in (0.0, PARAMS["U"])]
+        assert (of[1] - of[0])[[0, 2]] / (of[1] - of[0])[1] == pytest.approx([0.2**0.4, 4**0.4], rel=1e-9)
+        flat = chosen.predict({**PARAMS, "u": 0.0}, frame, role)
+        assert flat == pytest.approx(law("shared-tokens").predict(PARAMS, frame, role), rel=1e-12)
+    rows = points(tokens=[0.0, 1e9], lr_peak=[np.nan, 1e-3])
+    assert "u" in chosen.reading(rows).shapes
+    assert not chosen.reading(rows[rows["tokens"] > 0]).raised  # no base model was measured
+    assert not chosen.reading(rows.drop(columns="lr_peak")).raised

@@ -216,7 +216,10 @@ def _of_cpt(frame: pd.DataFrame, role: Role, has_schedules: bool) -> Iterator[Ca
     else:
         # Two forms that differ: the mean of both is ahead of either over sizes and over budgets (studies/bench.md).
         for form in ({"transfer": True}, {"bend": MIDDLE}):
-            yield Candidate(law("shared-tokens", rate=_rate(frame), mix="rehearsal", **form), (), 0.5)
+            # On tables of one mix what the rate costs every loss goes astray (studies/bench.md).
+            raised = _rate(frame) == "progress" and levels(frame, "replay") > 1
+            chosen = law("shared-tokens", rate=_rate(frame), raised=raised, mix="rehearsal", **form)
+            yield Candidate(chosen, (), 0.5)
     if levels(frame, "replay") > 1 and levels(frame, "ptpp") < 2:
         yield Candidate(law("dcpt-l3"), (), MIX_ONLY)
     if has_schedules and role != "other":
