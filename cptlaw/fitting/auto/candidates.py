@@ -34,6 +34,9 @@ FLOOR_SPREAD = 0.5  # of the learned spread of the irreducible loss
 # What the logarithm of a target loss changes by per e-fold of tokens, on average over rows of CPT: -.02 to -.10 on nine
 # corpora. A table of one level of tokens does not tell it, and what it tells of sizes must not stand for it.
 ALONG_TOKENS = Prior(-0.05, 0.05)
+# Of the spread of what is known of replay, where one mix was run: what sizes and rates tell of these parameters, which
+# they enter beside replay, would else be read along replay (studies/bench.md).
+ONE_MIX = {"a2": 0.5, "s": 0.2}
 EXPONENTS = ("alpha", "beta", "eta", "gamma", "g3", "alpha_N", "alpha_D")
 
 
@@ -118,7 +121,10 @@ def all_priors(chosen: Law, role: Role, frame: pd.DataFrame) -> dict[str, Prior]
     if "E" in learned and chosen.reads_base_rows and role == "target":
         learned["E"] = replace(learned["E"], mean=learned["E"].mean + _gained(frame))
     # No study varies the rate of pre-training alone, so that its usual prior, by role, stays.
-    return {**result, **{name: prior for name, prior in learned.items() if name != "w"}}
+    result |= {name: prior for name, prior in learned.items() if name != "w"}
+    if chosen.reads_base_rows and levels(frame, "replay") == 1:
+        result |= {name: replace(result[name], sd=k * result[name].sd) for name, k in ONE_MIX.items() if name in result}
+    return result
 
 
 def _gained(frame: pd.DataFrame) -> float:

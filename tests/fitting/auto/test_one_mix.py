@@ -54,3 +54,14 @@ def test_base_models_among_the_points_need_no_mix():
     alone = fitted.forecast(pd.DataFrame([{**point, "tokens": 0.0}]))
     assert both["loss"].iloc[1] == pytest.approx(alone["loss"].iloc[0])
     assert both["lo"].notna().all()
+
+
+def test_what_sizes_tell_at_one_mix_is_not_read_along_replay():
+    """Both enter a2 and s: where one mix was run, priors hold them, and other mixes stay near what studies say."""
+    spreads = []
+    for shares in ((0.3,), (0.1, 0.5)):
+        fit = cl.fit(simulated(shares), on="target")
+        spreads.append(fit.members[0].fit.options.restraint.priors)
+    for name, share in (("a2", 0.5), ("s", 0.2)):
+        assert spreads[0][name].sd == pytest.approx(share * spreads[1][name].sd)
+        assert spreads[0][name].mean == pytest.approx(spreads[1][name].mean)
