@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cptlaw.cli import complete, options
-from cptlaw.cli.output import show_json, show_next, show_notes, wants_json
-from cptlaw.errors import listed
+from cptlaw.cli.output import show_json, show_next, show_notes, show_text, wants_json
 
 if TYPE_CHECKING:
     from cptlaw.runs import Runs
@@ -98,35 +97,17 @@ def import_logs(
         path = None if output is None else str(runs.path)
         show_json({"path": path, **counted, "columns": list(runs.frame.columns), "notes": list(runs.notes)})
         return
-    click.echo(repr(runs))
     if output is None:
-        for line in _kept(runs):
-            click.echo(line)
+        from cptlaw.runs import understand
+
+        show_text(understand(runs))
         show_next(["cptlaw", *sys.argv[1:], "-o", "runs.csv"])
         return
+    click.echo(repr(runs))
     on = "target" if "target" in runs.evals else runs.evals[0]
     has = {name for name in runs.frame.columns if runs.frame[name].notna().any()}
     if {"n_params", "tokens"} <= has and _can_be_checked(runs, on):  # else the notes must be heeded first
         show_next(["cptlaw", "check", output, "--on", on])
-
-
-def _kept(runs: Runs) -> list[str]:
-    """Return a line for each column that is kept and means nothing yet: its range, and how to say what it is."""
-    from cptlaw.runs.schema import COLUMNS, mix_columns
-    from cptlaw.units import format_quantity
-
-    known = {*COLUMNS, *mix_columns(runs.frame.columns)}
-    lines = []
-    for name in (name for name in runs.frame.columns if name not in known):
-        held = runs.frame[name].dropna()
-        values = listed(map(str, held.unique()), 4)
-        if len(held) and held.dtype.kind in "fiu":
-            low, high = (format_quantity(float(end), 4) for end in (held.min(), held.max()))
-            values = low if low == high else f"{low} to {high}"
-        lines.append(
-            f"  {name}: {values}; kept, and read as nothing yet: --config replay={name}, if that is what it is"
-        )
-    return lines
 
 
 def _can_be_checked(runs: Runs, on: str) -> bool:

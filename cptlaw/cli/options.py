@@ -316,10 +316,22 @@ def with_answers(asked: Iterable[Question], given: Mapping[str, Any]) -> dict[st
         click.echo(one.question, err=True)
         for number, choice in enumerate(one.choices, 1):
             click.echo(f"  {number}. {choice}", err=True)
-        known = {str(number): choice for number, choice in enumerate(one.choices, 1)}
-        reply = click.prompt("Number, or NAME=COLUMN", default="1", err=True).strip()
-        replies.append(known.get(reply, reply))
+        # What can be read as no reply is asked again.
+        answered = functools.partial(_reply, {str(number): choice for number, choice in enumerate(one.choices, 1)})
+        replies.append(click.prompt("Number, or NAME=COLUMN", default="1", err=True, value_proc=answered))
     return {**given, "columns": column_pairs(replies)}
+
+
+def _reply(known: Mapping[str, str], text: str) -> str:
+    from cptlaw.errors import UsageError
+    from cptlaw.runs.expressions import column_pairs
+
+    choice = known.get(text.strip(), text.strip())
+    try:
+        column_pairs([choice])
+    except UsageError as error:
+        raise click.UsageError(str(error)) from None
+    return choice
 
 
 def keep_answers(runs: str, given: Mapping[str, Any]) -> Path | None:
