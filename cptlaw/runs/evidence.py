@@ -119,13 +119,6 @@ class Evidence:
                 result.append(_effect(str(label), self.log_loss[shared], groups[shared], column[shared], part))
         return result
 
-    @cached_property
-    def unexplained(self) -> float:
-        """Standard deviation of log loss among runs alike in everything, read or not; 0 where there are none."""
-        groups = _joint([self.settings, *self.codes.values()], len(self.frame))
-        left = _within(self.log_loss, groups)[np.bincount(groups)[groups] > 1] if len(groups) else np.zeros(0)
-        return float(np.sqrt(np.mean(left**2))) if len(left) >= FEW else 0.0
-
 
 def _effect(label: str, log_loss: Floats, groups: Codes, column: Codes, values: Floats | None) -> Effect:
     """Compare the rows of one eval within their groups."""

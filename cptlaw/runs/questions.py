@@ -23,6 +23,7 @@ from cptlaw.runs.expressions import IGNORE
 from cptlaw.runs.schema import COLUMNS, mix_columns
 from cptlaw.runs.table import Runs
 from cptlaw.runs.tracker_names import looks_like
+from cptlaw.runs.within import correlation_within
 from cptlaw.units import format_percent
 
 Floats = NDArray[np.float64]
@@ -132,11 +133,8 @@ def _rises_with_tokens(rows: pd.DataFrame) -> bool:
     if "tokens" not in rows.columns:
         return False
     alike = [rows[name].fillna(-1.0).to_numpy() for name in ("n_params", "ptpp", "replay") if name in rows.columns]
-    tokens, loss = (rows[name].to_numpy(dtype=float) for name in ("tokens", "loss"))
-    pair = pd.DataFrame({"tokens": np.log(tokens), "value": loss})
-    pair -= pair.groupby(alike or np.zeros(len(pair))).transform("mean")
-    size = float(np.prod((pair.to_numpy() ** 2).sum(axis=0))) ** 0.5
-    return bool(size > 0 and float((pair["tokens"] * pair["value"]).sum()) / size > TOGETHER)
+    tokens, values = (rows[name].to_numpy(dtype=float) for name in ("tokens", "loss"))
+    return (correlation_within(np.log(tokens), values, alike) or 0.0) > TOGETHER
 
 
 def _is_open(runs: Runs, name: str) -> bool:

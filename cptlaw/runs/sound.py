@@ -25,6 +25,7 @@ from cptlaw.runs.outliers import (
     unexplained_losses,
 )
 from cptlaw.runs.table import CLEAR, Runs
+from cptlaw.runs.within import correlation_with_replay
 from cptlaw.units import format_percent, format_quantity
 
 Floats = npt.NDArray[np.float64]
@@ -326,7 +327,7 @@ def _replay(runs: Runs, tables: dict[str, pd.DataFrame]) -> Iterator[Finding]:
     if "replay" not in runs.frame.columns:
         return
     together: dict[str, float] = {
-        str(runs.role(name)): value for name in tables if (value := _with_replay(tables[name])) is not None
+        str(runs.role(name)): value for name in tables if (value := correlation_with_replay(tables[name])) is not None
     }
     source, target = together.get("source"), together.get("target")
     wrong = [role for role, value in (("source", source), ("target", target)) if value is not None]
@@ -342,22 +343,6 @@ def _replay(runs: Runs, tables: dict[str, pd.DataFrame]) -> Iterator[Finding]:
         "replay is the share of the old (source) corpus in the mix: give 1 - share, or exchange the evals.",
         data={"correlation": {role: together[role] for role in wrong}},
     )
-
-
-def _with_replay(rows: pd.DataFrame) -> float | None:
-    """Return the correlation of log loss and replay between rows that are alike else; nothing without such rows."""
-    adapted = _adapted(rows)
-    adapted = adapted[adapted["replay"].notna()]
-    if "tokens" not in adapted.columns or adapted.empty:
-        return None
-    alike = [adapted[n].fillna(-1.0) for n in ("n_params", "ptpp", "lr_peak") if n in adapted.columns]
-    alike += [adapted[n].astype(str) for n in ("lr_schedule", "domain") if n in adapted.columns]
-    # Tokens of runs that are alike end with a whole step.
-    alike.append((20.0 * np.log(adapted["tokens"])).round())
-    pair = pd.DataFrame({"replay": adapted["replay"], "loss": np.log(adapted["loss"])})
-    pair -= pair.groupby(alike).transform("mean")
-    size = float(np.prod((pair.to_numpy() ** 2).sum(axis=0))) ** 0.5
-    return float((pair["replay"] * pair["loss"]).sum()) / size if size > 0 else None
 
 
 def _budgets(frame: pd.DataFrame) -> Iterator[Finding]:

@@ -24,6 +24,7 @@ from cptlaw.runs.repeats import copies
 from cptlaw.runs.schema import COLUMNS, column_of, corpus_of, mix_columns
 from cptlaw.runs.summary import describe_levels, factor_table, summary_lines
 from cptlaw.runs.where import find_column, parse
+from cptlaw.runs.within import correlation_with_replay
 
 Role = Literal["source", "target", "other"]
 CLEAR = 0.4  # correlation of loss and replay, from which it tells the role of an eval
@@ -132,17 +133,9 @@ class Runs:
         """
         # A score is no loss of either corpus, and would be taken for one by laws of the other.
         losses = set(self.evals) - set(self.scores)
-        if eval not in losses or self.role(eval) != "other" or not {"replay", "tokens"} <= set(self.frame.columns):
+        if eval not in losses or self.role(eval) != "other":
             return self
-        rows = self.on(eval).frame
-        rows = rows[(rows["tokens"] > 0) & rows["replay"].notna()]
-        alike = [rows[name].fillna(-1.0) for name in ("n_params", "ptpp", "lr_peak", "step") if name in rows.columns]
-        # Tokens of runs that are alike end with a whole step.
-        alike.append((20.0 * np.log(rows["tokens"])).round())
-        pair = pd.DataFrame({"replay": rows["replay"], "loss": np.log(rows["loss"])})
-        pair -= pair.groupby(alike).transform("mean")
-        size = float(np.prod((pair.to_numpy() ** 2).sum(axis=0))) ** 0.5
-        together = float((pair["replay"] * pair["loss"]).sum()) / size if size > 0 else 0.0
+        together = correlation_with_replay(self.on(eval).frame) or 0.0
         role: Role = "target" if together > 0 else "source"
         if abs(together) < CLEAR or any(self.role(other) == role for other in self.evals):
             return self

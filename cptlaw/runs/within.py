@@ -1,0 +1,46 @@
+"""How two numbers go together among rows that are alike in all else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+Floats = npt.NDArray[np.float64]
+
+SETTINGS = ("n_params", "ptpp", "lr_peak", "step")
+KINDS = ("lr_schedule", "domain")
+STEP = 20.0  # tokens of rows alike differ by a twentieth: runs end with a whole step
+
+
+def correlation_within(first: Floats, second: Floats, alike: Sequence[Floats]) -> float | None:
+    """Return the correlation of two numbers, each less its mean among rows alike; ``None`` where nothing varies there.
+
+    Examples
+    --------
+    >>> correlation_within(np.array([1.0, 2.0, 5.0, 6.0]), np.array([3.0, 2.0, 9.0, 8.0]), [np.array([0, 0, 1, 1.0])])
+    -1.0
+    """
+    pair = pd.DataFrame({"first": first, "second": second})
+    pair -= pair.groupby(list(alike) or np.zeros(len(pair))).transform("mean")
+    size = float(np.prod((pair.to_numpy() ** 2).sum(axis=0))) ** 0.5
+    return float((pair["first"] * pair["second"]).sum()) / size if size > 0 else None
+
+
+def correlation_with_replay(rows: pd.DataFrame) -> float | None:
+    """Return the correlation of log loss and replay between rows of adapted models; ``None`` without rows alike else.
+
+    The loss on the target corpus rises with replay, that on the source corpus falls.
+    """
+    if not {"replay", "tokens"} <= set(rows.columns):
+        return None
+    rows = rows[(rows["tokens"] > 0) & rows["replay"].notna()]
+    if rows.empty:
+        return None
+    alike = [rows[name].fillna(-1.0).to_numpy() for name in SETTINGS if name in rows.columns]
+    alike += [pd.factorize(rows[name].astype(str))[0].astype(float) for name in KINDS if name in rows.columns]
+    alike.append(np.round(STEP * np.log(rows["tokens"].to_numpy(dtype=float))))
+    replay, loss = (rows[name].to_numpy(dtype=float) for name in ("replay", "loss"))
+    return correlation_within(replay, np.log(loss), alike)
