@@ -1,0 +1,55 @@
+"""Two theorems of one model, on random studies: rows equal to the forecast leave it; on average none widens it."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import cptlaw as cl
+
+SHIFTS = ("language", "domain", "code", "near")
+ENDS = [0.05, 0.5, 0.95]
+ROWS = 2
+
+
+def study(seed, role):
+    """A base model, the losses that studies expect of runs of it, and what is asked of it."""
+    random = np.random.default_rng(seed)
+    model = {"n_params": float(f"{10 ** random.uniform(7.5, 10.2):.3g}"), "ptpp": float(10 ** random.uniform(1.5, 3.3))}
+    shift, base = SHIFTS[seed % len(SHIFTS)], float(random.uniform(1.8, 2.6))
+    prior = cl.fit(None, on=role, shift=shift, **model, **{f"base_{role}_loss": base})
+    whole = model["n_params"] * 10 ** random.uniform(-0.3, 1.0)
+    asked = prior.completed(pd.DataFrame([{**model, "tokens": whole, "replay": replay} for replay in (0.05, 0.25)]))
+    runs = [
+        {**model, "tokens": whole * random.choice([1 / 32, 1 / 8, 1 / 2]), "replay": random.choice([0.0, 0.1, 0.5])}
+        for _ in range(ROWS)
+    ]
+    rows = prior.completed(pd.DataFrame(runs)).assign(run=[f"run {i}" for i in range(ROWS)], eval=role)
+    rows["loss"] = prior.predict(rows)
+    zero = pd.DataFrame([{**model, "run": "base", "eval": role, "loss": base, "tokens": 0.0}])
+    return prior, asked, zero, rows, shift, base
+
+
+@pytest.fixture(scope="module")
+def along():
+    """Change from the base model and width at what is asked, (studies, 1 + rows, points) each."""
+    changes, widths = [], []
+    for seed, role in ((0, "source"), (1, "target"), (2, "target"), (3, "source"), (5, "source")):
+        prior, asked, zero, rows, shift, base = study(seed, role)
+        fits = [prior]
+        fits += [cl.fit(pd.concat([zero, rows.head(count + 1)]), on=role, shift=shift) for count in range(ROWS)]
+        low, middle, high = np.array([fit.log_quantiles(asked, ENDS) for fit in fits]).transpose(1, 0, 2)
+        changes.append(middle - np.log(base))
+        widths.append(high - low)
+    return np.array(changes), np.array(widths)
+
+
+def test_rows_that_equal_the_forecast_leave_the_median(along):
+    changes, _ = along
+    assert np.abs(changes / changes[:, :1] - 1.0).max() < 0.05
+
+
+def test_the_expected_width_never_grows_with_a_row(along):
+    _, widths = along
+    expected = np.exp(np.log(widths).mean(axis=(0, 2)))
+    assert (np.diff(expected) < 0).all()
+    assert (widths[:, 1:] / widths[:, :-1]).max() < 1.1
