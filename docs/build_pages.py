@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from equations import NoEquationError, mathml
 from mkdocs.structure.files import File, Files
 
 import cptlaw
@@ -159,7 +160,15 @@ def list_of_laws() -> str:
 def card(chosen: Law) -> str:
     """Return the page of a law, from what its class says."""
     said = describe(chosen)
-    parts = [f"# {said['name']}", "", f"    {said['equation']}", "", f"{said['source']} (**{said['status']}**).", ""]
+    parts = [
+        f"# {said['name']}",
+        "",
+        *_drawn(said["equation"]),
+        f"    {said['equation']}",
+        "",
+        f"{said['source']} (**{said['status']}**).",
+        "",
+    ]
     for label, key in (("When right", "right"), ("When wrong", "wrong"), ("Measured on", "measured")):
         if said[key]:
             parts += [f"**{label}**: {_linked_pages(said[key])}", ""]
@@ -184,6 +193,14 @@ def card(chosen: Law) -> str:
             parts.append(f"| `{name}` | {_default(option.default)} | {meaning} |")
     text = type(chosen).__doc__ or ""
     return "\n".join([*parts, "", "## In its own words", "", _docstring(text), ""])
+
+
+def _drawn(equation: str) -> list[str]:
+    """Return an equation as it is drawn, where it is one and not words."""
+    try:
+        return [mathml(equation), ""]
+    except NoEquationError:
+        return []
 
 
 def _conventions(chosen: Law) -> list[str]:
