@@ -48,7 +48,7 @@ CEILINGS = {
     "laws": 3650,
     "planning": 4881,
     "reporting": 2215,
-    "runs": 4033,
+    "runs": 4320,
     "schedules": 507,
     "cptlaw_app": 470,
     "cptlaw_sweep": 5213,
