@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cptlaw.commands import command_line
-from cptlaw.errors import DataError, shown
+from cptlaw.errors import DataError, UsageError, shown
 from cptlaw.findings import Finding
 from cptlaw.runs.convert import hashable, to_numbers
 from cptlaw.runs.evidence import FEW, MOST_LEVELS, Effect, Evidence
@@ -23,6 +23,7 @@ from cptlaw.runs.expressions import IGNORE
 from cptlaw.runs.schema import COLUMNS, mix_columns
 from cptlaw.runs.table import Runs
 from cptlaw.runs.tracker_names import looks_like
+from cptlaw.runs.where import parse
 from cptlaw.runs.within import correlation_within
 from cptlaw.units import format_percent
 
@@ -220,8 +221,17 @@ def _question(runs: Runs, name: str, effects: Sequence[Effect], explains: bool) 
     text = f"column {name!r} {varies} and {meant or 'is read as nothing'}.{_observed(effects, is_text)} What is it?"
     if is_text or (explains and len(levels) <= MOST_ALONE):
         first = repr(levels[0]) if is_text else f"{known[0]:.10g}"
-        text += f" One value alone is kept with {command_line(['--where', f'{name} == {first}'])}."
+        text += _alone(f"{name} == {first}")
     return Question(name, text, tuple(choices), as_flag(choices[0]), explains)
+
+
+def _alone(query: str) -> str:
+    """Say how rows of one value are kept, where a filter can name the column."""
+    try:
+        parse(query)
+    except UsageError:
+        return ""
+    return f" One value alone is kept with {command_line(['--where', query])}."
 
 
 def _observed(effects: Sequence[Effect], is_text: bool) -> str:

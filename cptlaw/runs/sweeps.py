@@ -41,7 +41,8 @@ def mistuned_runs(runs: Runs, where: str | None = None) -> tuple[frozenset[str],
         return frozenset(), []
     judged = [name for name in rows["eval"].cat.categories if runs.role(str(name)) == "target"]
     rows = rows[rows["eval"].isin(judged or rows["eval"].cat.categories)]
-    ends = rows.loc[~rows.sort_values("tokens", kind="stable").duplicated(["run", "eval"], keep="last")]
+    rows = rows.sort_values("tokens", kind="stable").reset_index(drop=True)  # evals of one line share its number
+    ends = rows[~rows.duplicated(["run", "eval"], keep="last")]
     tuned = _tuned(rows, ends)
     if not tuned:
         return frozenset(), []

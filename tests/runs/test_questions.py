@@ -84,3 +84,10 @@ def test_names_of_steps_batches_and_last_losses_are_known():
     runs = cl.read_runs(frame)
     assert runs.frame["tokens"].tolist() == [1e7, 2e7]
     assert runs.frame["loss"].tolist() == [2.5, 2.4]
+
+
+def test_no_filter_is_proposed_that_cannot_be_read():
+    rows = [(x, y, 3.4 - 0.1 * x + 0.001 * y) for x in (0.01, 0.1, 1.0, 3.0) for y in range(3)]
+    frame = table(rows).rename(columns={"x": "weight %", "y": "seed"})
+    (asked,) = cl.read(frame, losses={"source": "source_loss"}).open
+    assert "--where" not in asked.question

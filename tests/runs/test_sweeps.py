@@ -48,6 +48,14 @@ def test_a_rate_that_a_law_reads_is_no_sweep():
     assert len(worse) == len(frame) / 2
 
 
+def test_a_wide_table_has_the_numbers_of_its_lines_twice():
+    frame = sweep()
+    wide = frame.assign(source_loss=frame["loss"] + 0.1, target_loss=frame.pop("loss"))
+    runs = cl.read_runs(wide)
+    assert len(mistuned_runs(runs, "n_params > 2e8")[0]) == 2 * 15
+    assert len(mistuned_runs(runs)[0]) == 45
+
+
 def test_a_fit_is_of_the_best_runs_unless_all_are_asked_for():
     best = cl.fit("auto", cl.read_runs(sweep()), on="target")
     assert best.n_points == 9
