@@ -84,8 +84,28 @@ def equation_four(
             r2 = 1 - np.sum((loss * np.expm1(missed)) ** 2) / np.sum((loss - loss.mean()) ** 2)
             row = {"loss": on, "law": law, "R2": r2, "error, %": 100 * np.abs(missed).mean()}
             row |= {"in CPT, %": 100 * np.abs(missed[cpt]).mean()}
+            row |= {"Huber, 1e-5": 1e5 * fit.objective / fit.n_points}
             rows.append(row | {name: fit.params[name] for name in NAMES})
         rows.append({"loss": on, "law": "published (fig. 3)"} | dict(zip(NAMES, published, strict=True)))
+    return pd.DataFrame(rows)
+
+
+def surface(frame: pd.DataFrame, schedules: dict[str, object], starts: int) -> pd.DataFrame:
+    """Return where on its surface Eq. 4 errs (fig. 4): mean log errors in CPT, per cent, by forward and annealing area.
+
+    Thirds of the points by the forward area of CPT, and of each by its annealing area.
+    """
+    rows = []
+    table = plain(frame)
+    for on in ROLES:
+        fit = fitted(LAW, table, on, schedules, starts)
+        mine = fit.law.attach(table[(table["eval"] == on) & (table["phase"] == "cpt")], schedules)
+        missed = pd.Series(100 * np.log(fit.predict(mine) / mine["loss"].to_numpy(dtype=float)), mine.index)
+        forward = pd.qcut(mine["s1_cpt"].rank(method="first"), 3, labels=["least", "middle", "most"])
+        for name, part in mine.groupby(forward, observed=True):
+            annealed = pd.qcut(part["s2_cpt"].rank(method="first"), 3, labels=["least", "middle", "most"])
+            means = missed[part.index].groupby(annealed, observed=True).mean()
+            rows.append({"loss": on, "forward area": name} | {f"annealed {one}": means[one] for one in means.index})
     return pd.DataFrame(rows)
 
 
@@ -243,6 +263,7 @@ def main() -> None:
         return
     show("equation-4", "Eq. 4 and its variants", equation_four(frame, schedules, 6, VARIANTS))
     print("published R2, in this order:", PUBLISHED_R2)
+    show("surface", "The surface of Eq. 4 (fig. 4)", surface(frame, schedules, 6))
     show("boundary", "The boundary between the phases", boundaries(frame, schedules, 4))
     show("held-out", "Held out, by lambda", held_out(frame, schedules, 4))
     show("mixes-and-sizes", "Replay and sizes", mixes_and_sizes(frame, schedules, 4))
