@@ -174,14 +174,17 @@ def mixes_and_sizes(frame: pd.DataFrame, schedules: dict[str, object], starts: i
         "Eq. 8, corrected": ("cpt-dynamics-replay:normalised=true:decay=0.98", one),
         "Eq. 8, as printed": ("cpt-dynamics-replay:replay_form=as_printed:normalised=true:decay=0.98", one),
         "Eq. 7, sizes": ("cpt-dynamics-size:decay=0.98", sized),
+        "Eq. 7, usual priors": ("cpt-dynamics-size:decay=0.98", sized),
         "Eq. 4, sizes together": (LAW, sized),
     }
     rows = []
     for name, (law, table) in asked.items():
         row: dict[str, object] = {"law": name}
         for on in ROLES:
-            fit = fitted(law, table, on, schedules, starts)
-            mine = table[(table["eval"] == on) & (table["phase"] == "cpt")]
+            own = table[table["eval"] == on]
+            restraint = None if name.endswith("usual priors") else "none"
+            fit = cl.fit(law, own, on=on, schedules=schedules, starts=starts, restraint=restraint)
+            mine = own[own["phase"] == "cpt"]
             row[f"{on}, %"] = 100 * np.abs(errors(fit, mine, schedules)).mean()
             row |= {f"{on} {key}": fit.params[key] for key in ("a1", "a2", "g1", "g2", "g3") if key in fit.params}
         rows.append(row)
