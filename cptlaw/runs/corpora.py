@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping, MutableMapping
+from collections.abc import Hashable, Iterable, Mapping, MutableMapping
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,9 @@ def add_mix(
     )
     known = shares.notna().any(axis=1)
     sums = shares.sum(axis=1)
+    if len(columns) == 1 and "replay" not in data and bool((sums[known] < 1.0 - OFF).any()):
+        problems.add(_share_of_one(str(shares.columns[0]), frame.columns))
+        return ()
     filled = shares.where(~known, shares.fillna(0.0), axis=0)
     check_sums(filled, problems)
     data.update({name: np.asarray(filled[name] / sums.where(known & (sums > 0), 1.0), dtype=float) for name in shares})
@@ -70,6 +73,16 @@ def add_mix(
     if bool(((sums - 1.0).abs() > SAID_OFF)[known].any()):
         notes.append("mix: shares that miss one by their rounding are divided by their sum")
     return tuple(notes)
+
+
+def _share_of_one(name: str, header: Iterable[object]) -> str:
+    """Return what is asked where a mix names one of its corpora alone."""
+    place = next((str(one) for one in header if canonical_name(str(one)) == name), name)
+    return (
+        f"column {place!r} is the share of one corpus, and nothing says what the rest is. Say --columns "
+        f"'replay={place}' where it is the old text, --columns 'replay=1-{place}' where it is the new one, or give "
+        f"each corpus a column mix_NAME."
+    )
 
 
 def check_sums(frame: pd.DataFrame, problems: Problems) -> None:

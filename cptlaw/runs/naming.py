@@ -20,7 +20,6 @@ LOSS_FIRST = re.compile(
     re.IGNORECASE,
 )
 SCORE_LAST = re.compile(r"(.+?)[-_/. ](?:acc|accuracy|acc_norm|len_norm|exact_match|em|f1|pass@\d+)$", re.IGNORECASE)
-DELTA = re.compile(r"(?:^|_)(?:d|delta|diff|difference|change|forgetting|rise|gain)(?:_|$)")
 SCORE_FIRST = re.compile(r"(?:acc|accuracy|score)[-_/. ](.+)$", re.IGNORECASE)
 
 # Columns of which two that may be meant are asked about: a wrong one would answer wrongly.
@@ -162,7 +161,7 @@ def missing_column(column: str, header: Iterable[str], label: str) -> DataError:
     hint = f" Did you mean {' or '.join(map(repr, alike[:3]))}?" if alike else did_you_mean(column, free)
     meaning = f" ({COLUMNS[column].meaning})" if column in COLUMNS else ""
     place = alike[0] if len(alike) == 1 else "NAME IN THE FILE"
-    more = _wide(names) + _deltas(names) if column == "loss" else _one_value(column)
+    more = _wide(names) if column == "loss" else _one_value(column)
     return DataError(
         f"{label}: column {column!r}{meaning} is missing.{hint} Columns found: {quoted(names)}. "
         f"Rename the column, or say which one it is with columns={{{column!r}: {place!r}}} "
@@ -239,17 +238,6 @@ def about_scores(names: Iterable[str]) -> str:
     more = ",.." if len(pairs) > 2 else ""
     count = f"{len(pairs)} column{'s look' if len(pairs) > 1 else ' looks'}"
     return f"{count} like scores: --scores {','.join(pairs[:2])}{more}"
-
-
-def _deltas(names: list[str]) -> str:
-    """Return how to read columns that look like differences from a base model's loss."""
-    found = [name for name in names if DELTA.search(normal_name(name))]
-    if not found:
-        return ""
-    return (
-        f" {found[0]!r} looks like a difference from the base model's loss: where that is 2.9, --losses "
-        f"'source=2.9+`{found[0]}`' adds it."
-    )
 
 
 def _wide(names: list[str]) -> str:

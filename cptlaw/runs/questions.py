@@ -370,6 +370,8 @@ def as_flag(choice: str) -> str:
     >>> print(as_flag("replay=1-ja_frac"))
     --columns 'replay=1-ja_frac'
     """
+    if choice.startswith("--"):
+        return choice  # of another option
     return f"--columns '{choice}'" if "'" not in choice else command_line(["--columns", choice])
 
 

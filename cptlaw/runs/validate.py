@@ -14,7 +14,8 @@ from cptlaw.runs.convert import to_numbers, to_text
 from cptlaw.runs.corpora import add_mix
 from cptlaw.runs.derive import derived
 from cptlaw.runs.metrics import INSTEAD, KNOWN, LOSS, as_shares, is_known, metrics_of, named_apart
-from cptlaw.runs.naming import Naming, missing_column
+from cptlaw.runs.missing_losses import no_losses
+from cptlaw.runs.naming import Naming
 from cptlaw.runs.numbers import Floats, checked_numbers, place_of
 from cptlaw.runs.problems import Problems
 from cptlaw.runs.raw_table import ROW, RawTable
@@ -42,7 +43,7 @@ def check_table(raw: RawTable, n_params_kind: str | None = None) -> Runs:
     problems, rows = Problems(raw.label), raw.frame.index
     naming = _with_samples(raw.frame, raw.naming)
     if "loss" not in naming.file_columns:
-        raise missing_column("loss", raw.frame.columns, raw.label)
+        raise no_losses(raw)
     data: dict[Hashable, object] = {
         name: _checked_column(raw.frame, naming, column, problems)
         for name, column in COLUMNS.items()
