@@ -126,8 +126,10 @@ class BaseErrors:
         """
         if not self.speaks or not {*KEYS, "tokens"} <= set(frame.columns):
             return np.zeros(len(frame))
-        models, back = np.unique(frame[list(KEYS)].to_numpy(dtype=float), axis=0, return_inverse=True)
-        at = places(pd.DataFrame(models, columns=list(KEYS)))
+        keys = np.column_stack([frame[name].to_numpy(dtype=float) for name in KEYS])
+        models, back = np.unique(keys, axis=0, return_inverse=True)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            at = np.log(models)
         residuals = carried_to(at, self._known, self._residuals)[0][back]
         if LOSS in frame.columns:
             given = frame[LOSS].to_numpy(dtype=float)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -112,12 +112,14 @@ def as_points(source: Any) -> pd.DataFrame:
     frame = source if isinstance(source, pd.DataFrame) else from_dataframe(source).frame
     if not frame.columns.is_unique:
         name_columns(map(str, frame.columns), None, "points")  # which says what is there twice
-    if all(_is_plain(str(name), frame) for name in frame.columns):
+    # Asked at every forecast: reading a column costs more than its type.
+    names = frame.columns.tolist()
+    if all(_is_plain(str(name), dtype, names) for name, dtype in zip(names, frame.dtypes.tolist(), strict=True)):
         return frame
     frame = _renamed(frame, name_columns(map(str, frame.columns), None, "points"))
     problems = Problems("points")
     for name in frame.columns:
-        if not _is_plain(str(name), frame):
+        if not _is_plain(str(name), frame[name].dtype, frame.columns):
             frame[name] = checked_numbers(frame[name], column_of(str(name)), problems)
     check_sums(frame, problems)
     problems.raise_if_any()
@@ -165,12 +167,11 @@ def _is_one(value: Any) -> bool:
     return isinstance(value, str) or not pd.api.types.is_list_like(value)
 
 
-def _is_plain(name: str, frame: pd.DataFrame) -> bool:
+def _is_plain(name: str, dtype: Any, names: Container[Any]) -> bool:
     """Whether a column needs no reading: not an alias of one that is missing, and numbers where they are expected."""
     canonical = canonical_name(name)
-    if canonical is None or (canonical != name and canonical in frame.columns):
+    if canonical is None or (canonical != name and canonical in names):
         return True
-    dtype = frame[name].dtype
     return canonical == name and (not column_of(name).numeric or (isinstance(dtype, np.dtype) and dtype.kind in "fiu"))
 
 

@@ -69,6 +69,7 @@ class Bases:
 
     def __init__(self, owned: Iterable[tuple[float, float]]) -> None:
         self._owned = tuple(owned)
+        self._owns: dict[tuple[float, float], bool] = {}  # thousands of cells have a few base models
 
     @classmethod
     def of(cls, frame: pd.DataFrame) -> Bases:
@@ -81,7 +82,11 @@ class Bases:
     def price(self, candidate: CandidateRun, trunks: Mapping[float, float]) -> float:
         """Return what the base of a cell still costs, in FLOPs."""
         size, budget = candidate.n_params, candidate.ptpp
-        if budget is None or any(_same(size, n) and _same(budget, p) for n, p in self._owned):
+        if budget is None:
+            return 0.0
+        if (size, budget) not in self._owns:
+            self._owns[size, budget] = any(_same(size, n) and _same(budget, p) for n, p in self._owned)
+        if self._owns[size, budget]:
             return 0.0
         return flops_of(size, max(budget - trunks.get(size, 0.0), 0.0) * size)
 
