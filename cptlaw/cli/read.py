@@ -48,4 +48,5 @@ def read(source: str, **rest: Any) -> None:
     if not reading.understood:
         sys.exit(NOT_UNDERSTOOD)
     if not wants_json():
-        show_next(["cptlaw", "check", source])
+        is_table = reading.runs is not None and reading.runs.path is not None
+        show_next(["cptlaw", "check", source] if is_table else ["cptlaw", "import", source, "-o", "runs.csv"])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,20 +57,20 @@ def read(
     [('rr', "--columns 'replay=rr'", True)]
     """
     roles = {"source_eval": source_eval, "target_eval": target_eval}
+    of_logs = {"n_params_kind": n_params_kind, "all_runs": all_runs}
     if _is_log(source):
-        runs = import_logs(source, n_params_kind=n_params_kind, all_runs=all_runs)
-        return understand(runs.with_roles(**roles))
-    how = {"columns": columns, "losses": losses, "scores": scores, "n_params_kind": n_params_kind, "all_runs": all_runs}
-    how |= roles
-    reading = understand(source, **how)
+        return _of_logs(source, of_logs, roles)
+    reading = understand(source, columns=columns, losses=losses, scores=scores, **of_logs, **roles)
     has_losses = any(one.meaning == "loss" or one.meaning.startswith("loss of ") for one in reading.columns)
     if reading.runs is None and not has_losses and isinstance(source, str | Path) and not columns:
         # A trainer's log may be a table too: what is none as it stands may be one of the formats that are imported.
-        try:
-            return understand(import_logs(source, n_params_kind=n_params_kind, all_runs=all_runs).with_roles(**roles))
-        except CptlawError:
-            pass
+        with suppress(CptlawError):
+            return _of_logs(source, of_logs, roles)
     return reading
+
+
+def _of_logs(source: Any, how: Mapping[str, Any], roles: Mapping[str, Any]) -> Reading:
+    return replace(understand(import_logs(source, **how).with_roles(**roles)), label=str(source))
 
 
 def _is_log(source: Any) -> bool:

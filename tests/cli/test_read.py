@@ -90,6 +90,7 @@ def test_a_folder_of_logs_is_read_and_imported_by_the_same_step(tmp_path, capsys
     folder = logs(tmp_path / "out")
     reading = cl.read(folder)
     assert reading.understood
+    assert reading.label == str(folder)
     meanings = {one.name: one.meaning for one in reading.columns}
     assert {meanings[name] for name in ("n_params", "replay", "tokens")} == {"n_params", "replay", "tokens"}
     shown = []
@@ -97,5 +98,7 @@ def test_a_folder_of_logs_is_read_and_imported_by_the_same_step(tmp_path, capsys
         with pytest.raises(SystemExit) as ended:
             cl.cli.main([verb, str(folder)])
         assert ended.value.code == 0
-        shown.append([line for line in capsys.readouterr().out.splitlines() if " replay" in line])
+        out, err = capsys.readouterr()
+        assert verb == "import" or f"next: cptlaw import {folder} -o runs.csv" in err  # other verbs read tables
+        shown.append([line for line in out.splitlines() if " replay" in line])
     assert shown[0] == shown[1]
