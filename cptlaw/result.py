@@ -31,7 +31,6 @@ IN_LIBRARY = "summary(verbose=True) shows all"
 LEFT = ' style="text-align:left"'
 """What cells of text ask of a notebook, whose own style puts them at the right."""
 
-BROKEN = 11  # characters of a cell, below which its words are not broken
 _NUMBER = re.compile(r"[-+<>]?[0-9.,]+(e[-+]?[0-9]+)?[KMBT%]?|-|")
 _COLOURS = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
@@ -94,8 +93,11 @@ class Table:
             widths, gap = _narrowed(lines, widths, width)
             lines = [below for line in lines for below in _below(line, widths)]
         # Once for all lines: it looks at every cell.
-        form = gap.join(f"{{:{'>' if right else '<'}{room}}}" for right, room in zip(self.aligned, widths, strict=True))
-        shown = [form.format(*line).rstrip() for line in lines]
+        forms = [f"{{:{'>' if right else '<'}{room}}}" for right, room in zip(self.aligned, widths, strict=True)]
+        shown = []
+        for block in _blocks(widths, len(gap), width):  # as pandas prints what is wider still
+            form = gap.join(forms[place] for place in block)
+            shown += [form.format(*(line[place] for place in block)).rstrip() for line in lines]
         around = [[wrapped(text, width)] if text else [] for text in (self.caption, self.note)]
         return "\n".join([*around[0], *shown, *around[1]])
 
@@ -246,17 +248,30 @@ def _narrowed(lines: Sequence[Sequence[str]], widths: Sequence[int], width: int)
     least = [max(len(word) for line in lines for word in (line[place].split() or [""])) for place in range(len(widths))]
     result = list(widths)
     gap = "  " if sum(least) + 2 * len(least) - 2 <= width else " "
-    for floor in (least, [min(room, BROKEN) for room in least]):  # words are broken where nothing else is left
-        while sum(result) + len(gap) * (len(result) - 1) > width and any(map(int.__gt__, result, floor)):
-            wide = [place for place in range(len(result)) if result[place] > floor[place]]
-            result[max(wide, key=result.__getitem__)] -= 1
+    while sum(result) + len(gap) * (len(result) - 1) > width and any(map(int.__gt__, result, least)):
+        wide = [place for place in range(len(result)) if result[place] > least[place]]
+        result[max(wide, key=result.__getitem__)] -= 1
     return result, gap
+
+
+def _blocks(widths: Sequence[int], gap: int, width: int | None) -> list[list[int]]:
+    """Return the columns that stand beside each other: all, or as many as fit, the first one in each block."""
+    result, room = [[0]], float("inf") if width is None else width - widths[0]
+    left = room
+    for place in range(1, len(widths)):
+        if left < widths[place] + gap and len(result[-1]) > 1:
+            result.append([0])
+            left = room
+        result[-1].append(place)
+        left -= widths[place] + gap
+    return result
 
 
 def _below(line: Sequence[str], widths: Sequence[int]) -> Iterator[tuple[str, ...]]:
     """Yield the lines that a row of a table takes where its cells are no wider than `widths`."""
     cells = [
-        [part.replace("_ ", "_") for part in textwrap.wrap(cell, room)] for cell, room in zip(line, widths, strict=True)
+        [part.replace("_ ", "_") for part in wrapped(cell, room).splitlines()]  # run names stay whole
+        for cell, room in zip(line, widths, strict=True)
     ]
     yield from itertools.zip_longest(*cells, fillvalue="")
 
