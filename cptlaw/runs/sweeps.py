@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import listed
-from cptlaw.findings import Finding
+from cptlaw.findings import Finding, Remedy
 from cptlaw.runs.convert import hashable
 from cptlaw.runs.schema import COLUMNS, mix_columns
 from cptlaw.runs.table import Runs
@@ -54,7 +54,8 @@ def mistuned_runs(runs: Runs, where: str | None = None) -> tuple[frozenset[str],
     # Of several evals without a target one loss alone decides nothing.
     lost = pd.Series(worse).groupby(ends["run"].astype(str).to_numpy()).all()
     varied = [name for name in tuned if ends[name].groupby(cell).nunique().max() > 1]
-    return frozenset(lost.index[lost]), varied
+    # The rate of each run is its peak, and is named once.
+    return frozenset(lost.index[lost]), [name for name in varied if name != "lr" or "lr_peak" not in varied]
 
 
 def mistuned(runs: Runs, names: frozenset[str], tuned: list[str]) -> Finding:
@@ -65,8 +66,9 @@ def mistuned(runs: Runs, names: frozenset[str], tuned: list[str]) -> Finding:
         "mistuned-runs",
         f"{len(names)} of {runs.frame['run'].nunique()} runs are left out, for another one of the same size, tokens "
         f"and mix is better at another {listed(tuned)}: {first}. Laws are fitted to the best of each.",
-        "all_runs (--all-runs) keeps them.",
+        "To fit all of them, ask for all runs.",
         data={"runs": len(names), "tuned": list(tuned)},
+        remedy=Remedy("all_runs", True),
     )
 
 

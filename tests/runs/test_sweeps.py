@@ -32,7 +32,7 @@ def test_the_best_of_each_cell_is_left():
     assert len(kept) == 9
     assert set(kept["lr_peak"]) == {1e-3}
     assert set(kept["batch_seqs"]) == {256}
-    assert set(tuned) == {"lr", "lr_peak", "batch_seqs"}
+    assert set(tuned) == {"lr_peak", "batch_seqs"}
 
 
 def test_seeds_of_one_setting_stay_together():
