@@ -25,7 +25,7 @@ import pandas as pd
 import cptlaw as cl
 from cptlaw.fitting.learned import leaving_out
 from cptlaw.schedules import Phase, Schedule, read_schedules
-from studies.harness import MEASURED, Clock, find_data, seconds, show, write_result
+from studies.harness import MEASURED, Clock, find_data, seconds, table, write_result
 
 SEEN = (0.2, 0.4, 0.6)
 INTERVAL = 0.9
@@ -328,7 +328,7 @@ def main(arguments: list[str] | None = None) -> None:
         "back-test": pd.DataFrame(rows, columns=header),
         "summary": pd.DataFrame(said, columns=["what", "found"]),
     }
-    print(show(made))
+    print(table(header, rows), *(f"{what}: {value}" for what, value in said), sep="\n")
     print(f"{int(found['curves'].sum())} forecasts in {seconds(clock.cpu)} CPU, {seconds(clock.wall)} wall")
     if given.write:
         write_result("unfinished_runs", made, "python -m studies unfinished_runs --fold 3 --most 8 --write")
