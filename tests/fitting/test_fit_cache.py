@@ -107,6 +107,13 @@ def test_whatever_else_is_asked_is_fitted(table, asked):
     assert cl.fit(**usual | asked).text() == fitted.text()
 
 
+def test_the_kind_of_shift_decides_where_runs_are_few(table):
+    few = table[(table["tokens"] == 0) | table["run"].isin(table.loc[table["tokens"] > 0, "run"].unique()[:2])]
+    language = cl.fit(few, on="target", shift="language").forecast(POINT)
+    assert (cl.fit(few, on="target", shift="code").forecast(POINT)["loss"] != language["loss"]).all()
+    assert (cl.fit(few, on="target", shift="language").forecast(POINT)["loss"] == language["loss"]).all()
+
+
 def test_what_others_learned_decides_too(table):
     whole = cl.fit(table, on="target")
     with leaving_out("en-fr-pilot"):
