@@ -165,6 +165,13 @@ def plots(runs: cl.Runs, target: cl.Fit, source: cl.Fit) -> Iterator[Piece]:
         "Which law forecasts rows that it has not seen, and whether it beats guesses without a law.",
     )
     plan = cl.plan.trade_off(target, source, **MODEL, tokens="1M", max_forgetting="25%")
+    asked = cl.answer(n_params="8B", ptpp=1875, target_tokens="20B", shift="language", max_forgetting="5%")
+    yield Piece(
+        cl.figures.forgetting_and_gain(asked),
+        'asked = cl.answer(n_params="8B", ptpp=1875, target_tokens="20B", shift="language", max_forgetting="5%")\n'
+        "cl.figures.forgetting_and_gain(asked)     # cl.plot(asked)",
+        "What to expect before anything is run: forgetting and gain along replay, by the studies of others.",
+    )
     yield Piece(
         cl.figures.losses_by_replay(plan),
         'plan = cl.plan.trade_off(target, source, tokens="1M", max_forgetting="25%", ..)\n'

@@ -67,10 +67,13 @@ def budget_split(plan: AllocatePlan) -> Figure:
     # choice is made: they may leave the frame.
     low, high = float(data["target_loss"].min()), float(data["target_loss"].max())
     high = min(high, low * (1 + ROOM))
+    lowest, highest = (plan.target_loss if end is None else end for end in (plan.target_loss_lo, plan.target_loss_hi))
     room = 0.08 * (high - low)
+    low = min(low - 2 * room, max(lowest, low * (1 - ROOM)))
+    high = max(high, min(highest, high * (1 + ROOM)))
     drawing.update_layout(
         xaxis=axis("n_params", values=sizes.tolist()),
-        yaxis=axis("loss", f"target loss ({plan.unit})") | {"range": [low - 3 * room, high + room]},
+        yaxis=axis("loss", f"target loss ({plan.unit})") | {"range": [low - room, high + room]},
     )
     near = data[data["target_loss"] <= plan.target_loss * (1 + EQUAL)]["n_params"]
     best = f"{format_quantity(plan.n_params)} parameters on {format_quantity(plan.tokens)} tokens"

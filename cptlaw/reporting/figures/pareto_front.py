@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from cptlaw.planning import ParetoPlan
 from cptlaw.reporting.figures.figure import INK, QUIET, SCALE_COLOURS, Figure, axis, bars, blank
 from cptlaw.units import format_percent, format_quantity
-
-MOST_BARS = 16  # compromises whose intervals are drawn; more could not be told apart
 
 
 def pareto_front(plan: ParetoPlan) -> Figure:
@@ -30,7 +26,8 @@ def pareto_front(plan: ParetoPlan) -> Figure:
     drawing = blank()
     style = {"color": QUIET, "thickness": 0.7, "width": 0}
     bounds = {}
-    kept = np.arange(len(data)) % math.ceil(max(len(data), 1) / MOST_BARS) == 0
+    middle = len(data) // 2  # bars of all of them cross each other, and are read by nobody
+    kept = np.arange(len(data)) == middle
     for name, direction in (("target_loss", "error_x"), ("source_loss", "error_y")):
         low, high = (data[f"{name}_{end}"].where(kept) for end in ("lo", "hi"))
         bounds[direction] = bars(data[name], low, high, **style)
@@ -58,10 +55,14 @@ def pareto_front(plan: ParetoPlan) -> Figure:
         f"{format_percent(end['replay'])} replay (target {end['target_loss']:.3g}, source {end['source_loss']:.3g})"
         for end in (data.iloc[0], data.iloc[-1])
     ]
+    known = any(bounds.values())
     caption = (
         f"{len(data)} mixes of {format_quantity(float(data['tokens'].iloc[0]), 4)} tokens "
         f"({format_quantity(plan.budget)} FLOP), from {ends[0]} to {ends[1]}. Lower is better on both axes."
-        f"{' Thin lines are the intervals of each loss.' if any(bounds.values()) else ''}"
+        + (
+            f" The cross is the interval of both losses at {format_percent(data['replay'].iloc[middle])} replay."
+            * known
+        )
     )
     first, last = data.iloc[0], data.iloc[-1]
     apart = [abs(float(last[name] - first[name])) for name in ("target_loss", "source_loss")]
