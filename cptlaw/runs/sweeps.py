@@ -15,7 +15,7 @@ from cptlaw.runs.table import Runs
 
 # What is tuned, by column and by the words of others: laws of size, tokens and mix hold for runs that are.
 TUNED = ("lr", "lr_end", "warmup", "batch_tokens")
-TUNED_FROM_SCRATCH = ("lr_peak", "lr_schedule")  # laws of continual pre-training read both
+TUNED_FROM_SCRATCH = ("lr_peak",)  # which laws of continual pre-training read
 WORDS = frozenset("lr rate batch bs bsz gbs beta beta1 beta2 wd momentum decay".split())
 OUTCOMES = frozenset("run eval loss step lr flops seed samples n_items chance n_params_kind from_loss metric".split())
 STEP = 20.0  # tokens of runs alike differ by a twentieth: runs end with a whole step
