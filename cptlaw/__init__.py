@@ -107,9 +107,9 @@ def __getattr__(name: str) -> Any:
 
 def _joined() -> dict[str, Any]:
     """Return the functions that other packages join, such as `sweep` and `app`: entry points by name."""
-    from cptlaw.joined import FUNCTIONS, joined
+    from cptlaw.joined import FUNCTIONS, plugins
 
-    return dict(joined(FUNCTIONS))
+    return dict(plugins(FUNCTIONS))
 
 
 def __dir__() -> list[str]:

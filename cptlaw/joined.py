@@ -14,7 +14,7 @@ VERBS, FUNCTIONS = GROUP + "verbs", GROUP + "functions"
 _PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 
 
-def joined(group: str) -> dict[str, metadata.EntryPoint]:
+def plugins(group: str) -> dict[str, metadata.EntryPoint]:
     """Return the entry points of a group by name; those of a checkout that is run without being installed, too."""
     result = {entry.name: entry for entry in metadata.entry_points(group=group)}
     if _PROJECT.is_file():

@@ -16,7 +16,7 @@ ROOT = Path(cl.__file__).parents[1]
 
 
 def test_the_sweep_and_the_app_are_joined():
-    assert joined.joined(joined.VERBS).keys() >= {"app", "sweep"}
+    assert joined.plugins(joined.VERBS).keys() >= {"app", "sweep"}
     assert {"app", "sweep"} <= {command.name for command in commands()}
     assert cl.app.__module__ == "cptlaw_app"
     pytest.importorskip("cptlaw_sweep.sweep")

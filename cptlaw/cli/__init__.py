@@ -112,10 +112,10 @@ def commands() -> tuple[click.Command, ...]:
 
 def _joined() -> list[click.Command]:
     """Return the verbs of other packages. One that cannot be loaded is told of, and stops no other."""
-    from cptlaw.joined import VERBS, joined
+    from cptlaw.joined import VERBS, plugins
 
     result = []
-    for name, entry in joined(VERBS).items():
+    for name, entry in plugins(VERBS).items():
         try:
             command = entry.load()
             if not isinstance(command, click.Command):

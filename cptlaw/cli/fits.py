@@ -143,7 +143,7 @@ def compare(runs: str, law_names: str, on: str | None, **rest: Any) -> None:
     import cptlaw as cl
 
     table = options.read_table(runs, rest)
-    on = table.meant(on)
+    on = table.resolve_eval(on)
     names = [name.strip() for name in law_names.split(",") if name.strip()]
     with progress("fitting", len(names)) as advance:
         result = cl.compare(names, table, on, progress=advance, **rest)

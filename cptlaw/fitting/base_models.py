@@ -31,18 +31,18 @@ LEAST = 1e-6  # of the variance: keeps two base models at one place from being a
 _FADES = np.array([1.0, 2.0])
 
 
-def places(frame: pd.DataFrame) -> Array:
+def coordinates(frame: pd.DataFrame) -> Array:
     """Return where base models lie, (n, 2): logs of size and of budget."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.log(frame[list(KEYS)].to_numpy(dtype=float)), dtype=float)
 
 
-def apart(one: Array, other: Array) -> Array:
+def distance_between(one: Array, other: Array) -> Array:
     """Return how far base models lie apart, (n, m), in the e-folds within which errors fade."""
     return np.asarray(np.abs((one[:, None] - other[None]) / _FADES).sum(axis=2), dtype=float)
 
 
-def carried_to(at: Array, known: Array, errors: Array) -> tuple[Array, Array]:
+def interpolate_residuals(at: Array, known: Array, errors: Array) -> tuple[Array, Array]:
     """Return errors carried to other base models, (n,), and the share of their variance that is left, (n,).
 
     Parameters
@@ -54,8 +54,8 @@ def carried_to(at: Array, known: Array, errors: Array) -> tuple[Array, Array]:
     """
     if not len(known):
         return np.zeros(len(at)), np.ones(len(at))
-    within = np.exp(-apart(known, known)) + LEAST * np.eye(len(known))
-    toward = np.exp(-apart(at, known))
+    within = np.exp(-distance_between(known, known)) + LEAST * np.eye(len(known))
+    toward = np.exp(-distance_between(at, known))
     weights = np.linalg.solve(within, toward.T).T
     return weights @ errors, np.clip(1.0 - np.sum(weights * toward, axis=1), 0.0, 1.0)
 
@@ -90,13 +90,13 @@ class BaseErrors:
         if not self.speaks:
             return
         adapted = rows[rows["tokens"] > 0]
-        self._run = np.unique(places(adapted), axis=0)
+        self._run = np.unique(coordinates(adapted), axis=0)
         # A base model has neither mix nor rate; any of those fitted will do.
         names = ("replay", "lr_peak", "lr_pretrain")
         self._given = {name: float(adapted[name].median()) for name in names if name in adapted}
         residuals = self.missed(base[list(KEYS)], base["loss"].to_numpy(dtype=float))
         finite = np.isfinite(residuals)
-        self._known = places(base)[finite]
+        self._known = coordinates(base)[finite]
         own = self._near(self._known, self._run) >= 1.0 - LEAST
         self.usual = float(np.median(residuals[finite][own])) if own.any() else 0.0
         self._residuals = residuals[finite] - self.usual
@@ -130,7 +130,7 @@ class BaseErrors:
         models, back = np.unique(keys, axis=0, return_inverse=True)
         with np.errstate(divide="ignore", invalid="ignore"):
             at = np.log(models)
-        residuals = carried_to(at, self._known, self._residuals)[0][back]
+        residuals = interpolate_residuals(at, self._known, self._residuals)[0][back]
         if LOSS in frame.columns:
             given = frame[LOSS].to_numpy(dtype=float)
             measured = np.isfinite(given)

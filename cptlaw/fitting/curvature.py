@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cptlaw.fitting.kept import kept
+from cptlaw.fitting.cached import cached
 from cptlaw.fitting.solving.huber import noise_weight
 from cptlaw.fitting.solving.objective import Objective
 from cptlaw.fitting.solving.priors import values
@@ -30,14 +30,14 @@ SURE = 1e-6  # least standard deviation of a parameter, or of its logarithm
 ALIKE = 0.999  # largest correlation
 
 
-@kept
+@cached
 def covariance(fit: LawOnRows) -> Array:
     """Return the covariance of the free coordinates of a fit, (v, v), in the unit of its residuals."""
     noise = noise_weight(fit.residuals(), fit.options.delta, max(fit.n_points - fit.rank, 0))
     return noise * inverse_curvature(fit)
 
 
-@kept
+@cached
 def inverse_curvature(fit: LawOnRows) -> Array:
     """Return the inverse curvature of the objective and its priors at the optimum, (v, v)."""
     problem = fit.problem()
@@ -82,7 +82,9 @@ def rows_per_base_model(fit: LawOnRows) -> float:
     return max(1.0, fit.n_points / max(groups, 1))
 
 
-def as_told(fit: LawOnRows, names: Sequence[str], kinds: tuple[str, ...]) -> tuple[Array, Array, Array]:
+def estimates_and_covariance(
+    fit: LawOnRows, names: Sequence[str], kinds: tuple[str, ...]
+) -> tuple[Array, Array, Array]:
     """Return free parameters of a fit as priors speak of them, (p,), their slopes, (p, v), and its doubt, (v, v).
 
     The doubt is that of the coordinates, in the unit in which the fit weighed its priors: where data say nothing of a
@@ -109,7 +111,7 @@ def as_priors(fit: LawOnRows, names: Sequence[str], suffix: str, given: Sequence
     """
     linear = [name in fit.law.shapes and fit.law.shapes[name].scale == "linear" for name in names]
     kinds = tuple("value" if one else "log" for one in linear)
-    natural, slopes, doubt = as_told(fit, names, kinds)
+    natural, slopes, doubt = estimates_and_covariance(fit, names, kinds)
     means = [float(np.exp(one) if kind == "log" else one) for one, kind in zip(natural, kinds, strict=True)]
     free = fit.problem().free
     held = [free.index(name) for name in given if name in free]

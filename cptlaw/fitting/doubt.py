@@ -41,7 +41,7 @@ def half_widths(
     fits: Sequence[LawOnRows],
     centres: tuple[Array, Array, list[pd.DataFrame | None]],
     coverage: float,
-    beside_expected: Array,
+    error_ratio: Array,
     far: Array,
     kept: dict[Any, Any],
 ) -> tuple[Array, Array, Array]:
@@ -57,7 +57,7 @@ def half_widths(
         Weights and log losses of the laws at each row, (n, laws) each, and the rows as each law reads them.
     coverage
         Of the central interval.
-    beside_expected
+    error_ratio
         By what factor the average errs in its rollouts, beside what is expected of them, (n,).
     far
         From 0 near the data to 1 far outside them, (n,).
@@ -70,7 +70,7 @@ def half_widths(
     normal = float(special.ndtri(0.5 + 0.5 * coverage))
     forms = normal**2 * np.sum(share * (centre - mean[:, None]) ** 2, axis=1)
     parameters, distance, own = (np.zeros(len(share)) for _ in range(3))
-    factor = (OF_PARAMETERS * beside_expected**OF_ROLLOUTS) ** 2
+    factor = (OF_PARAMETERS * error_ratio**OF_ROLLOUTS) ** 2
     for j, (fit, rows) in enumerate(zip(fits, readable, strict=True)):
         counted = np.flatnonzero(share[:, j] >= LEAST_WEIGHT)
         if rows is None or not len(counted):

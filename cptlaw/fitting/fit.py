@@ -14,12 +14,12 @@ import pandas as pd
 
 from cptlaw.errors import CptlawError
 from cptlaw.findings import Finding
+from cptlaw.fitting.cached import cached
 from cptlaw.fitting.checking.assumed import assumed
 from cptlaw.fitting.checking.cuts import trained_rows
-from cptlaw.fitting.checking.distance import Direction, fact, outside
+from cptlaw.fitting.checking.distance import Direction, cached_stat, outside
 from cptlaw.fitting.checking.extrapolation import extrapolations
 from cptlaw.fitting.doubt import FAR_FROM, FAR_TO, expected_in_rollouts, half_widths
-from cptlaw.fitting.kept import kept
 from cptlaw.fitting.learned import left_out
 from cptlaw.fitting.point_covariance import PARTS, covariance_parts
 from cptlaw.fitting.rollouts import directions
@@ -118,7 +118,7 @@ class Fit(Saved):
     @property
     def _along(self) -> tuple[Direction, ...]:
         """The directions that they span."""
-        return fact(self._rows, "directions", lambda: directions(self._rows))
+        return cached_stat(self._rows, "directions", lambda: directions(self._rows))
 
     def _readable(self, frame: pd.DataFrame) -> list[pd.DataFrame | None]:
         """Return the rows as each law reads them; None where a law cannot, as without a schedule."""
@@ -251,7 +251,7 @@ class Fit(Saved):
         spread, freedom = self._noise()
         return t_quantile(coverage, freedom) * spread
 
-    @kept
+    @cached
     def _noise(self) -> tuple[float, float]:
         """Return the spread of one measurement around the laws, log loss, and its degrees of freedom."""
         free = max(self.n_points - sum(member.weight * member.fit.rank for member in self.members), 1.0)
@@ -267,7 +267,7 @@ class Fit(Saved):
             names = tuple(one.name for one in along)
             reach = self.scores.reach.reshape(self.scores.error.shape[1], len(along))
             self._cache[key] = expected_in_rollouts(self.members, reach, names, noise)
-        return self.scores.beside_expected(outside(self._rows, frame, along), self._cache[key])
+        return self.scores.error_ratio(outside(self._rows, frame, along), self._cache[key])
 
     def log_quantiles(self, frame: Any, probabilities: Sequence[float], measured: bool = True) -> Array:
         """Return quantiles of the log loss, shape (probabilities, n).

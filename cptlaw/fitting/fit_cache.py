@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from cptlaw.errors import CptlawError
-from cptlaw.fitting.kept import copied, fits_in
+from cptlaw.fitting.cached import copied, fits_in
 from cptlaw.fitting.learned import left_out
 from cptlaw.runs import Runs
 from cptlaw.schedules import read_schedules

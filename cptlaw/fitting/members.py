@@ -31,7 +31,7 @@ class Member:
 
 
 @dataclass(frozen=True, eq=False)
-class LawsTogether:
+class CombinedLaw:
     """What an average of laws says of itself where one law is expected.
 
     Attributes

@@ -24,7 +24,7 @@ from cptlaw.findings import Finding, Remedy
 from cptlaw.fitting.base_models import KEYS, LOSS
 from cptlaw.fitting.fit import Fit, HalfWidths
 from cptlaw.fitting.learned import forgetting_and_gain as studies
-from cptlaw.fitting.members import LawsTogether, Member
+from cptlaw.fitting.members import CombinedLaw, Member
 from cptlaw.fitting.point_covariance import ONE_SD, PARTS
 from cptlaw.fitting.study_prior import StudyPrior
 from cptlaw.laws.base import Role
@@ -93,9 +93,9 @@ class PriorFit(Fit):
         vars(self)["base"] = pd.DataFrame(base, columns=[*KEYS, "loss"], dtype=float)
 
     @property
-    def law(self) -> LawsTogether:
+    def law(self) -> CombinedLaw:
         """What it reads, where a law is expected."""
-        return LawsTogether(INPUTS, needs_schedules=False, decreasing=(), name=SPEC, spec=SPEC, equation=EQUATION)
+        return CombinedLaw(INPUTS, needs_schedules=False, decreasing=(), name=SPEC, spec=SPEC, equation=EQUATION)
 
     @property
     def members(self) -> tuple[Member, ...]:

@@ -28,7 +28,7 @@ MOST = 300  # base models that are told apart
 
 
 @dataclass(frozen=True)
-class BriefBase:
+class UndertrainedBase:
     """A base model that had only begun and is left out of the fit, and what the fit misses of its runs.
 
     Its error has a cause of its own, so that it is no other base model's.
@@ -46,14 +46,14 @@ class BriefBase:
     missed: float
 
 
-def brief_bases(rows: pd.DataFrame, predicted: Array) -> tuple[BriefBase, ...]:
+def brief_bases(rows: pd.DataFrame, predicted: Array) -> tuple[UndertrainedBase, ...]:
     """Return what is missed of base models whose runs are left out, given the forecasts of their rows, (n,)."""
     residuals = rows[["n_params", "ptpp"]].assign(missed=np.log(predicted) - np.log(rows["loss"].to_numpy(dtype=float)))
     means = residuals.groupby(["n_params", "ptpp"], as_index=False).mean()
-    return tuple(BriefBase(*map(float, row)) for row in means.itertuples(index=False))
+    return tuple(UndertrainedBase(*map(float, row)) for row in means.itertuples(index=False))
 
 
-def _residuals_of(brief: Sequence[BriefBase], frame: pd.DataFrame) -> Array:
+def _residuals_of(brief: Sequence[UndertrainedBase], frame: pd.DataFrame) -> Array:
     """Return what is missed at points of base models that are left out, log loss, (n,); 0 at all others."""
     values = np.zeros(len(frame))
     if brief and {"n_params", "ptpp"} <= set(frame.columns):
@@ -85,10 +85,10 @@ class SharedError:
     along: tuple[Direction, ...]
     places: Array
     pull: Array
-    brief: Sequence[BriefBase] = ()
+    brief: Sequence[UndertrainedBase] = ()
 
     @classmethod
-    def of(cls, rows: pd.DataFrame, residual: Array, brief: Sequence[BriefBase] = ()) -> SharedError:
+    def of(cls, rows: pd.DataFrame, residual: Array, brief: Sequence[UndertrainedBase] = ()) -> SharedError:
         """Read it off the residuals of an average of laws.
 
         Parameters

@@ -52,7 +52,7 @@ class RolloutScores:
         values: Array = weight / weight.sum(axis=1, keepdims=True)
         return values
 
-    def beside_expected(self, outside: Array, expected: Array) -> Array:
+    def error_ratio(self, outside: Array, expected: Array) -> Array:
         """Return by what factor the average errs in rollouts that go the way of points, beside what is expected, (n,).
 
         Parameters

@@ -197,7 +197,7 @@ class Law(Described):
         return dict(params)
 
     def notes(self, params: Mapping[str, float], frame: pd.DataFrame) -> tuple[Finding, ...]:
-        """Return what the law has to say of a fit of its own to these rows. Most laws have nothing to add."""
+        """Return law-specific findings about a fit; most laws have none."""
         return ()
 
     def usual_of(self, role: Role, frame: pd.DataFrame | None = None) -> dict[str, tuple[Any, ...]]:

@@ -400,7 +400,7 @@ class SharedTokens(Bent):
             ratio = ratio * exp(p.h * (log(x.lr_peak) - math.log(RATE)))
         return ratio
 
-    def gone_over(self, x: Any, p: Any, of_source: Array, steps: Any) -> Any:
+    def shift_fraction(self, x: Any, p: Any, of_source: Array, steps: Any) -> Any:
         """Return how far the shift has gone: 1 - (1 + x)^-beta without replay, 0 with replay alone.
 
         `steps` is log(1 + x), x being `progress`.
@@ -459,14 +459,14 @@ class SharedTokens(Bent):
         ended = p.b * p.b * beyond / FADE + TINY
         return p.b * beyond * (1.0 + expm1(-ended) / ended)
 
-    def worth(self, x: Any, p: Any, gone_over: Any) -> Any:
-        """Return what size and tokens are worth of what they are worth to a model of the eval's own corpus."""
+    def transfer_factor(self, x: Any, p: Any, shift_fraction: Any) -> Any:
+        """Transfer factor of the size and token terms (1 on the eval's own corpus)."""
         if not self.transfer:
             return 1.0
-        away = _of_role(x.of_source, lambda: gone_over, lambda: 1.0 - gone_over)
+        away = _of_role(x.of_source, lambda: shift_fraction, lambda: 1.0 - shift_fraction)
         return 1.0 - (1.0 - p.t) * away
 
-    def part_left(self, x: Any, p: Any) -> Any:
+    def retained_change(self, x: Any, p: Any) -> Any:
         """Return which part of what CPT changed a merge with the base model, or an adapter, leaves."""
         part: Any = 1.0
         if "merge_weight" in self.left:
@@ -480,7 +480,7 @@ class SharedTokens(Bent):
         if not self.left:
             return adapted
         base = self._adapted(SimpleNamespace(**{**vars(x), "D": Positive(np.zeros_like(x.of_source))}), p)
-        part = self.part_left(x, p)
+        part = self.retained_change(x, p)
         return [start + part * (end - start) for start, end in zip(base, adapted, strict=True)]
 
     def _adapted(self, x: Any, p: Any) -> list[Any]:
@@ -490,9 +490,9 @@ class SharedTokens(Bent):
         read = p.k * ((x.P * 1.0) * (x.N * 1.0)) + x.D
         sign = 2.0 * x.of_source - 1.0
         steps = log1p(self.progress(x, p, x.of_source))
-        gone_over = self.gone_over(x, p, x.of_source, steps)
-        worth = self.worth(x, p, gone_over)
-        terms = [1.0, x.N**-p.g * worth, read**-p.a * worth, sign * (gone_over * self.growth(x, p))]
+        shift_fraction = self.shift_fraction(x, p, x.of_source, steps)
+        factor = self.transfer_factor(x, p, shift_fraction)
+        terms = [1.0, x.N**-p.g * factor, read**-p.a * factor, sign * (shift_fraction * self.growth(x, p))]
         if "base" not in self.without:
             paid = -expm1(-p.beta * steps)
             terms.append(paid * exp(p.u * (log(x.lr_peak) - math.log(RATE))) if "u" in self.shapes else paid)
@@ -501,7 +501,7 @@ class SharedTokens(Bent):
             source = SimpleNamespace(**{name: getattr(p, f"{name}_source") for name in names})
             only = np.ones_like(x.of_source)
             steps = log1p(self.progress(x, source, only))
-            damage = p.B_source * (self.gone_over(x, source, only, steps) * self.growth(x, source))
+            damage = p.B_source * (self.shift_fraction(x, source, only, steps) * self.growth(x, source))
             terms.append(damage * damage)  # no power: the damage of a base model is 0, and has no logarithm
         return terms
 

@@ -29,7 +29,7 @@ Values = Callable[[Array], Array]
 
 
 @dataclass(frozen=True, eq=False)
-class Reach:
+class Domain:
     """Where descents search.
 
     Parameters
@@ -53,7 +53,7 @@ class Reach:
     low: Array = field(default_factory=lambda: np.empty(0))
     high: Array = field(default_factory=lambda: np.empty(0))
 
-    def within(self, low: Array, high: Array, fixed: float) -> Reach:
+    def within(self, low: Array, high: Array, fixed: float) -> Domain:
         """Return the same with its ranges, where others are fixed and take their part of the total."""
         return replace(self, low=low, high=high, total=None if self.total is None else self.total - fixed)
 
@@ -62,7 +62,7 @@ class Reach:
         """Whether nothing adds up to the total."""
         return self.total is not None and not self.low.sum() - ROUNDING <= self.total <= self.high.sum() + ROUNDING
 
-    def onto(self, values: Array) -> Array:
+    def project(self, values: Array) -> Array:
         """Return the nearest values that lie in the ranges and add up to the total, (n, d), by least squares."""
         least, most = (np.full(len(values), sign * 2.0) for sign in (-1.0, 1.0))
         for _ in range(60):  # the shift that makes clipped values add up, by halving
@@ -75,11 +75,11 @@ class Reach:
         """Return values as shares of the ranges."""
         return np.asarray((values - self.low) / (self.high - self.low))
 
-    def settled(self, shares: Array) -> Array:
+    def clip(self, shares: Array) -> Array:
         """Return shares in their ranges that add up, (n, d), whatever rounding did to them."""
         if self.total is None:
             return np.clip(shares, 0.0, 1.0)
-        return self.shares(self.onto(self.low + np.clip(shares, 0.0, 1.0) * (self.high - self.low)))
+        return self.shares(self.project(self.low + np.clip(shares, 0.0, 1.0) * (self.high - self.low)))
 
     def candidates(self) -> Array:
         """Return shares of the ranges to look at, (n, d)."""
@@ -88,14 +88,14 @@ class Reach:
             # Below one, so that corners and edges are drawn too: the best mix often leaves a corpus out.
             drawn = np.random.default_rng(self.seed).dirichlet(np.full(d, 0.7), DRAWN)
             measured = self.measured if self.measured.shape[1] == d else np.empty((0, d))
-            return self.shares(self.onto(np.concatenate([measured, np.full((1, d), 1.0 / d), np.eye(d), drawn])))
+            return self.shares(self.project(np.concatenate([measured, np.full((1, d), 1.0 / d), np.eye(d), drawn])))
         from scipy.stats import qmc  # heavy: loaded when the first plan is made
 
         drawn = qmc.Sobol(d, seed=self.seed).random(min(LOOKS[0] * 2**d, LOOKS[1]))
         return np.concatenate([np.full((1, d), 0.5), np.zeros((1, d)), np.ones((1, d)), drawn])
 
 
-def descend(values: Values, reach: Reach) -> Array:
+def descend(values: Values, reach: Domain) -> Array:
     """Return the point with the least value that keeps the limits, or with the least excess over them: shares, (d,)."""
     if not len(reach.low) or reach.empty:
         return np.full(len(reach.low), 0.5)
@@ -154,7 +154,7 @@ def _polished(table: Values, best: Array) -> Array:
     return best
 
 
-def _descent(table: Values, reach: Reach, start: Array, worst_first: bool) -> Array:
+def _descent(table: Values, reach: Domain, start: Array, worst_first: bool) -> Array:
     """Return the end of a descent by sequential quadratic programming, of the value or of the worst excess."""
     from scipy import optimize  # heavy: loaded when the first plan is made
 
@@ -205,4 +205,4 @@ def _descent(table: Values, reach: Reach, start: Array, worst_first: bool) -> Ar
             options={"maxiter": 60, "ftol": PRECISE * reach.step},
         )  # fmt: skip
     end = np.asarray(ended.x[:d], dtype=float)
-    return reach.settled(end[None])[0] if np.isfinite(end).all() else start
+    return reach.clip(end[None])[0] if np.isfinite(end).all() else start

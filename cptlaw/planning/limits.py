@@ -132,7 +132,7 @@ def at_risk(limits: Iterable[Limit], risk: float | None) -> list[Limit]:
 
 
 @dataclass(frozen=True, eq=False)
-class Held:
+class FixedMargin:
     """A limited quantity at points, the doubt about its loss taken to be the same everywhere: a look at it is dear.
 
     Parameters
@@ -156,7 +156,7 @@ class Held:
         """Return the quantity at points, (n,)."""
         return np.asarray(self.quantity(points, self.loss(points) * math.exp(self.margin)), dtype=float)
 
-    def looked(self, points: Points, least: float = 0.0) -> Held:
+    def with_updated_margin(self, points: Points, least: float = 0.0) -> FixedMargin:
         """Return the same with the doubt at one point, or the least where that is more."""
         if self.doubt is None:
             return self
@@ -194,7 +194,7 @@ def held(
         return math.hypot(spread(points), own)
 
     sure = None if risk is None or risk <= EVEN else doubt
-    return replace(limit, reached=Held(limit.reached, quantity or scaled, sure))
+    return replace(limit, reached=FixedMargin(limit.reached, quantity or scaled, sure))
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,7 +222,7 @@ class Solution:
         return self.best.value - self.certain.value if self.best.kept and self.certain.kept else None
 
 
-def settle(space: Space, value: Callable[[Points], Array], limits: Sequence[Limit]) -> Solution:
+def iterate_margins(space: Space, value: Callable[[Points], Array], limits: Sequence[Limit]) -> Solution:
     """Answer a question under limits that are `Held`.
 
     The answer is sought, the doubt about each limited loss is looked at there, and the answer is sought again, until
@@ -236,7 +236,7 @@ def settle(space: Space, value: Callable[[Points], Array], limits: Sequence[Limi
         margins = [_held(limit).margin for limit in held]
         least = margins if turn >= WIDER else [0.0] * len(held)
         held = [
-            replace(limit, reached=_held(limit).looked(best.points, floor))
+            replace(limit, reached=_held(limit).with_updated_margin(best.points, floor))
             for limit, floor in zip(held, least, strict=True)
         ]
         news = max(abs(_held(limit).margin - before) for limit, before in zip(held, margins, strict=True))
@@ -257,8 +257,8 @@ def settle(space: Space, value: Callable[[Points], Array], limits: Sequence[Limi
     return Solution(best, certain, held, tuple(notes))
 
 
-def _held(limit: Limit) -> Held:
-    assert isinstance(limit.reached, Held)
+def _held(limit: Limit) -> FixedMargin:
+    assert isinstance(limit.reached, FixedMargin)
     return limit.reached
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import Finding
 from cptlaw.fitting.base_models import LOSS
-from cptlaw.fitting.checking.distance import fact
+from cptlaw.fitting.checking.distance import cached_stat
 from cptlaw.fitting.checking.distance import levels as levels_of
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.uncertainty.intervals import MIN_RUNS
@@ -34,14 +34,14 @@ MOST_ASKED = 40  # tables of losses that are kept for a plan
 
 
 @dataclass(frozen=True)
-class Expected:
+class LossForecast:
     """Losses at n points: under ``""`` the forecast, under ``"_lo"`` and ``"_hi"`` its interval where there is one."""
 
     losses: Mapping[str, list[float | None]]
     findings: tuple[Finding, ...]
 
 
-class OneLoss:
+class LossBase:
     """What every loss of a plan says of its fit."""
 
     fit: Any
@@ -55,7 +55,7 @@ class OneLoss:
     def n_runs(self) -> int:
         """Number of fitted runs."""
         data = self.fit.data
-        return fact(data, "n_runs", lambda: int(data["run"].nunique())) if "run" in data.columns else 0
+        return cached_stat(data, "n_runs", lambda: int(data["run"].nunique())) if "run" in data.columns else 0
 
     @property
     def knows_doubt(self) -> bool:
@@ -64,7 +64,7 @@ class OneLoss:
 
 
 @dataclass(frozen=True, eq=False)
-class Loss(OneLoss):
+class Loss(LossBase):
     """The target or the source loss of a plan.
 
     Parameters
@@ -208,7 +208,7 @@ class Loss(OneLoss):
         """Return quantiles of the log of measured losses of this base model, shape (probabilities, n)."""
         return np.asarray(self.fit.log_quantiles(frame, probabilities), dtype=float)
 
-    def forecast(self, points: Mapping[str, Any], interval: float | None) -> Expected:
+    def forecast(self, points: Mapping[str, Any], interval: float | None) -> LossForecast:
         """Return losses with the fit's intervals, and findings about the points, each once.
 
         Parameters
@@ -224,7 +224,7 @@ class Loss(OneLoss):
         for i, findings in enumerate(table["findings"]):
             # Of many points along a line, the ends say how far all of them lie outside the data.
             result += [item for item in findings if item.code != "extrapolation" or i in (0, len(table) - 1)]
-        return Expected(losses_of(table), (*dict.fromkeys(result), *self._weakness()))
+        return LossForecast(losses_of(table), (*dict.fromkeys(result), *self._weakness()))
 
     def slope_in_replay(self, replay: float, tokens: float) -> float:
         """Return dL/dreplay, nats per unit of replay, within [0, 1]; 0 for laws without it."""

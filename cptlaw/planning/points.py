@@ -206,7 +206,7 @@ def chances(limits: Iterable[Limit], row: pd.DataFrame) -> dict[str, float]:
     return result
 
 
-def refusal(found: Certificate, limits: Iterable[Limit]) -> dict[str, Any]:
+def infeasible_fields(found: Certificate, limits: Iterable[Limit]) -> dict[str, Any]:
     """Return the fields of a plan that say why there is none: see `cptlaw.planning.result.LimitedPlan`."""
     about = {limit.name: limit.about for limit in limits if limit.loss is not None}
     lowest = {about[name]: _as_asked(name, value) for name, value in found.lowest.items() if name in about}

@@ -32,8 +32,8 @@ from scipy import special
 
 from cptlaw.errors import FitError, UsageError
 from cptlaw.findings import Finding, Remedy, Severity
-from cptlaw.fitting.base_models import MEASURED, carried_to, measured_bases, places
-from cptlaw.fitting.checking.distance import fact
+from cptlaw.fitting.base_models import MEASURED, coordinates, interpolate_residuals, measured_bases
+from cptlaw.fitting.checking.distance import cached_stat
 from cptlaw.fitting.checking.extrapolation import extrapolations
 from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.fit_rows import fit_rows
@@ -127,7 +127,7 @@ def find_reference(
 
 
 def _nearest_to_measured(source: Loss) -> Reference:
-    """Return the measured loss, or what a law says of the base model with what it misses of those that were measured.
+    """Measured base loss, else the law's value plus interpolated residuals.
 
     From one to the other there is no step: what is carried from a measured base model falls with the distance to it.
     """
@@ -149,16 +149,16 @@ def _nearest_to_measured(source: Loss) -> Reference:
             raise
     if base.empty or not np.isfinite(budget):
         return result
-    at = places(pd.DataFrame({"n_params": [source.n_params], "ptpp": [budget]}))
+    at = coordinates(pd.DataFrame({"n_params": [source.n_params], "ptpp": [budget]}))
     with np.errstate(all="ignore"):
         residuals = np.log(base["loss"].to_numpy(dtype=float) / values)
     known = np.isfinite(residuals)
-    added, left = carried_to(at, places(base)[known], residuals[known])
+    added, left = interpolate_residuals(at, coordinates(base)[known], residuals[known])
     # In full where a base model was measured, and nowhere more than the law alone leaves open.
     doubt = result._half_width
     narrower = None if doubt is None else lambda probability: float(np.sqrt(left[0])) * doubt(probability)
     loss = result.loss * float(np.exp(added[0]))
-    near = np.abs(at - places(base)).max(axis=1).min(initial=np.inf) <= MEASURED
+    near = np.abs(at - coordinates(base)).max(axis=1).min(initial=np.inf) <= MEASURED
     if near:
         return Reference("measured", loss, (), narrower)
     findings = tuple(
@@ -246,7 +246,7 @@ def measured_base_loss(source: Loss) -> float:
         If there is none at this size and budget, or several that differ in a budget that was not given.
     """
     base = source.fit.base
-    sizes, budgets, losses = fact(base, "base columns", lambda: _base_models(source.fit).to_numpy().T.copy())
+    sizes, budgets, losses = cached_stat(base, "base columns", lambda: _base_models(source.fit).to_numpy().T.copy())
     # A table that does not tell sizes or budgets is of one: what it measured before training is that base model.
     mask = np.isclose(sizes, source.n_params, rtol=SAME, atol=0) | np.isnan(sizes)
     if np.isfinite(budget_of(source)):
@@ -339,7 +339,7 @@ def fit_base_law(source_fit: Any) -> Fit:
 def _base_models(source_fit: Any) -> pd.DataFrame:
     """Return n_params, ptpp and loss of the base models; a table of several domains lists them once per domain."""
     base: pd.DataFrame = source_fit.base
-    return fact(base, "base models", lambda: base.reindex(columns=["n_params", "ptpp", "loss"]).astype(float))
+    return cached_stat(base, "base models", lambda: base.reindex(columns=["n_params", "ptpp", "loss"]).astype(float))
 
 
 def _unlike_the_data(source: Loss, given: float) -> tuple[Finding, ...]:

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from cptlaw.laws.calculus import Array
-from cptlaw.planning.descent import Reach, descend
+from cptlaw.planning.descent import Domain, descend
 
 # Named columns of one length: replay, tokens, ..
 Points: TypeAlias = Mapping[str, Array]
@@ -73,7 +73,7 @@ class Space:
 
     axes: tuple[Axis, ...]
     derived: Callable[[dict[str, Array]], Points] = field(default=dict)
-    reach: Reach | None = None
+    reach: Domain | None = None
 
     def points(self, shares: Array) -> Points:
         """Return the points at shares of the open ranges, (n, open axes)."""
@@ -209,7 +209,7 @@ def solve(space: Space, value: Callable[[Points], Array], limits: Sequence[Limit
     return best
 
 
-def _descended(space: Space, reach: Reach, value: Callable[[Points], Array], limits: Sequence[Limit]) -> Best:
+def _descended(space: Space, reach: Domain, value: Callable[[Points], Array], limits: Sequence[Limit]) -> Best:
     """Return what `solve` does, by descents."""
     low, high = (np.array([getattr(one, end) for one in space.axes if one.open]) for end in ("low", "high"))
     fixed = sum(one.low for one in space.axes if not one.open)

@@ -53,7 +53,7 @@ from cptlaw.runs.schema import N_PARAMS_KINDS, canonical_name, column_of
 from cptlaw.runs.spreadsheet import ENDING, file_and_sheet, read_spreadsheet
 from cptlaw.runs.table import Runs
 from cptlaw.runs.validate import check_table
-from cptlaw.runs.wide import mean_of_others, stacked
+from cptlaw.runs.wide import mean_of_others, wide_to_long
 from cptlaw.units import parse_quantity
 
 LAYOUTS = (units_below, without_summaries, without_errors, parts_as_shares, without_unfinished, without_failed)
@@ -197,7 +197,7 @@ def shaped(source: Any, **how: Any) -> Shaped:
         if losses is None and not {"loss", "eval"} & set(raw.taken):
             losses, raw = _wide_losses(raw, scores is not None)
         raw = base_rows(_with_expressions(raw, losses or {}, of_losses=True), losses)
-        raw = evals_in_domain(raw) if losses is None and scores is None else stacked(raw, losses, scores)
+        raw = evals_in_domain(raw) if losses is None and scores is None else wide_to_long(raw, losses, scores)
         for shape in (loss_in_other_units, joined_shares, runs_of_steps, values_beside_losses, peak_of_rates):
             raw = shape(raw)
         runs = check_table(replace(raw, notes=(*kept, *raw.notes)), how.get("n_params_kind"))

@@ -108,7 +108,7 @@ class Runs:
         named: dict[str, Role] = {"source": "source", "target": "target"}
         return named.get(eval) or self.roles.get(eval, "other")
 
-    def meant(self, on: str | None, role: Role | None = None) -> str:
+    def resolve_eval(self, on: str | None, role: Role | None = None) -> str:
         """Return the eval that is meant: the one that is named, else the only one, else that of a role.
 
         Raises

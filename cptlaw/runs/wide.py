@@ -21,7 +21,7 @@ from cptlaw.runs.schema import COLUMNS
 MEAN_OFF = 1e-3  # by which a mean that was rounded may miss
 
 
-def stacked(raw: RawTable, losses: Mapping[str, str] | None, scores: Mapping[str, str] | None = None) -> RawTable:
+def wide_to_long(raw: RawTable, losses: Mapping[str, str] | None, scores: Mapping[str, str] | None = None) -> RawTable:
     """Return a table with one row per eval and row of a wide one.
 
     Parameters

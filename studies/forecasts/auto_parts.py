@@ -3,7 +3,7 @@
     python -m studies auto_parts --data ../shared/data
 
 The parts: what is missed of a base model, carried to its runs (`cptlaw.fitting.shared_error`), and priors that a ladder
-from scratch does not outvote (`auto.candidates.firmer`). Of each study some series and one cut along each
+from scratch does not outvote (`auto.candidates.tighten_priors`). Of each study some series and one cut along each
 direction, as `learn_averages` takes them, each under what the other studies say. Errors are means over rows,
 geometric means over cuts. Takes two minutes of CPU.
 """
@@ -31,13 +31,13 @@ LEAST = 1e-4  # error below which a forecast is as good as it gets
 @contextmanager
 def usual_priors() -> Iterator[None]:
     """Take what was learned as it is."""
-    firmer = candidates.firmer
-    candidates.firmer = lambda priors, count: dict(priors)
+    tighten_priors = candidates.tighten_priors
+    candidates.tighten_priors = lambda priors, count: dict(priors)
     FITS.clear()
     try:
         yield
     finally:
-        candidates.firmer = firmer
+        candidates.tighten_priors = tighten_priors
         FITS.clear()
 
 

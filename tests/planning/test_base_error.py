@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
-from cptlaw.fitting.base_models import MEASURED, OF_TARGET, SHARE, BaseErrors, carried_to, places
+from cptlaw.fitting.base_models import MEASURED, OF_TARGET, SHARE, BaseErrors, coordinates, interpolate_residuals
 
 ROWS = "ptpp in (62, 124) and lr_schedule == 'constant' and replay > 0"
 MODEL = {"n_params": 75_072.0, "ptpp": 279.0}
@@ -79,12 +79,14 @@ def test_a_target_loss_that_is_fitted_alone_is_left_alone():
 
 
 def test_measured_ones_are_carried_in_full_and_fade_without_a_step():
-    known = places(pd.DataFrame({"n_params": [1e5, 2e5], "ptpp": [100.0, 300.0]}))
-    found, left = carried_to(known, known, np.array([0.03, -0.01]))
+    known = coordinates(pd.DataFrame({"n_params": [1e5, 2e5], "ptpp": [100.0, 300.0]}))
+    found, left = interpolate_residuals(known, known, np.array([0.03, -0.01]))
     assert found == pytest.approx([0.03, -0.01], abs=1e-6)
     assert left == pytest.approx([0, 0], abs=1e-5)
     sizes = np.geomspace(1e5, 1e9, 2000)
-    along, doubt = carried_to(places(pd.DataFrame({"n_params": sizes, "ptpp": 100.0})), known, np.array([0.03, -0.01]))
+    along, doubt = interpolate_residuals(
+        coordinates(pd.DataFrame({"n_params": sizes, "ptpp": 100.0})), known, np.array([0.03, -0.01])
+    )
     assert np.abs(np.diff(along)).max() < 0.03 * 2 * np.log(sizes[1] / sizes[0])
     assert abs(along[-1]) < 1e-4
     assert doubt[-1] > 0.99

@@ -9,7 +9,7 @@ import pytest
 import cptlaw as cl
 from cptlaw.errors import UsageError
 from cptlaw.laws import law
-from cptlaw.planning.descent import Reach
+from cptlaw.planning.descent import Domain
 from cptlaw.planning.solve import Axis, Space, solve
 
 NAMES = ("code", "math", "web")
@@ -216,7 +216,7 @@ def test_the_command_line_says_the_same(fits, tmp_path, call):
 def test_the_minimum_on_the_simplex_of_a_function_that_is_known():
     """A bowl with its bottom outside the range: the nearest mix in it, by the projection on the simplex."""
     bottom = dict(zip("abcd", (0.9, 0.4, -0.1, -0.2), strict=True))
-    space = Space(tuple(Axis(name, 0.0, 0.7) for name in bottom), reach=Reach(1e-5, total=1.0))
+    space = Space(tuple(Axis(name, 0.0, 0.7) for name in bottom), reach=Domain(1e-5, total=1.0))
     found = solve(space, lambda points: sum((points[name] - at) ** 2 for name, at in bottom.items()))
     assert [found.point[name] for name in "abcd"] == pytest.approx([0.7, 0.3, 0.0, 0.0], abs=1e-6)
     assert found.value == pytest.approx(0.04 + 0.01 + 0.01 + 0.04, abs=1e-9)

@@ -11,7 +11,7 @@ from schedule_truths import BASE, FOUR_RUNS, NAMES, RUN, SOURCE, TARGET, losses
 import cptlaw as cl
 from cptlaw.cli import main
 from cptlaw.errors import UsageError
-from cptlaw.planning.descent import Reach
+from cptlaw.planning.descent import Domain
 from cptlaw.planning.schedules.curve_loss import CurveLoss
 from cptlaw.planning.schedules.whole_schedule import loss_and_slopes
 from cptlaw.planning.solve import Axis, Limit, Space, solve
@@ -28,7 +28,7 @@ MULTI_POWER = {
 
 def box(*names):
     """Ranges from 0 to 1 in which each point is dear."""
-    return Space(tuple(Axis(name, 0.0, 1.0) for name in names), reach=Reach(2e-3))
+    return Space(tuple(Axis(name, 0.0, 1.0) for name in names), reach=Domain(2e-3))
 
 
 @pytest.fixture(scope="module")

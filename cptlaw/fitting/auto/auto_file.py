@@ -8,7 +8,7 @@ from typing import Any
 from cptlaw.fitting.auto.average import Average
 from cptlaw.fitting.fit_file import common_of, fit_from, rollouts_of
 from cptlaw.fitting.members import Member
-from cptlaw.fitting.shared_error import BriefBase
+from cptlaw.fitting.shared_error import UndertrainedBase
 from cptlaw.fitting.study_prior import StudyPrior
 
 
@@ -35,7 +35,7 @@ def auto_from(document: Mapping[str, Any], label: str) -> Average:
         members=members,
         **rollouts_of(document, len(members)),
         skipped=document.get("skipped", {}),
-        brief=tuple(BriefBase(**one) for one in document.get("brief", ())),
+        brief=tuple(UndertrainedBase(**one) for one in document.get("brief", ())),
         sources=tuple(fit_from(one, label) for one in document.get("sources", ())),
         study_prior=None if document.get("study_prior") is None else StudyPrior.from_dict(document["study_prior"]),
     )

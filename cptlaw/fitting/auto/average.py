@@ -12,13 +12,13 @@ import pandas as pd
 
 from cptlaw.findings import Finding
 from cptlaw.fitting.base_models import OF_TARGET, BaseErrors
+from cptlaw.fitting.cached import cached
 from cptlaw.fitting.doubt import LEAST_WEIGHT
 from cptlaw.fitting.fit import Fit, HalfWidths
-from cptlaw.fitting.kept import kept
 from cptlaw.fitting.law_fit import LawFit
-from cptlaw.fitting.members import LawsTogether, Member
+from cptlaw.fitting.members import CombinedLaw, Member
 from cptlaw.fitting.rollouts import Rollout
-from cptlaw.fitting.shared_error import BriefBase, SharedError
+from cptlaw.fitting.shared_error import SharedError, UndertrainedBase
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
 from cptlaw.fitting.solving.open_rates import with_rates
 from cptlaw.fitting.study_prior import StudyPrior, with_studies
@@ -76,7 +76,7 @@ class Average(Fit):
     findings: tuple[Finding, ...]
     provenance: Mapping[str, Any]
     skipped: Mapping[str, str] = field(default_factory=dict)
-    brief: tuple[BriefBase, ...] = ()
+    brief: tuple[UndertrainedBase, ...] = ()
     sources: tuple[LawFit, ...] = ()
     study_prior: StudyPrior | None = None
     _cache: dict[Any, Any] = field(default_factory=dict)
@@ -96,10 +96,10 @@ class Average(Fit):
         return with_rates(self, as_points(frame))
 
     @property
-    def law(self) -> LawsTogether:
-        """What stands where one law is expected."""
+    def law(self) -> CombinedLaw:
+        """Stand-in for a `Law` where several are averaged."""
         laws = [member.fit.law for member in self.members]
-        return LawsTogether(
+        return CombinedLaw(
             inputs=tuple(dict.fromkeys(name for law in laws for name in law.inputs)),
             needs_schedules=all(law.needs_schedules for law in laws),
             decreasing=tuple(name for name in laws[0].decreasing if all(name in law.decreasing for law in laws)),
@@ -161,7 +161,7 @@ class Average(Fit):
         """Return the factor by which what other studies say changes the doubt about log losses, (n,)."""
         return self._told_by_studies(rows)[1]
 
-    @kept
+    @cached
     def _of_runs_alone(self) -> Average:
         return replace(self, study_prior=None, _cache={})
 
@@ -171,7 +171,7 @@ class Average(Fit):
         forms, parameters, distance = (part * left for part in of_loss)
         return forms, parameters, distance, noise
 
-    @kept
+    @cached
     def bases(self) -> BaseErrors:
         """Return what the measured source losses of base models say of the runs that start from them."""
         if not self.sources:
@@ -188,7 +188,7 @@ class Average(Fit):
         values: Array = np.exp(np.sum(share * centres, axis=1) - self._shared_error().at(rows))
         return values
 
-    @kept
+    @cached
     def _shared_error(self) -> SharedError:
         return SharedError.of(self.data, self.residuals(), self.brief)
 
@@ -227,7 +227,7 @@ class Average(Fit):
         return (
             f"by {len(self.folds)} rollouts along {', '.join(along)}, up to "
             f"{float(np.exp(np.abs(np.array([fold.reach for fold in self.folds])).max())):.2g}-fold beyond what they "
-            f"fit; at a point, those that go its way count more"
+            f"fit; back-tests in the direction of the forecast count more"
         )
 
     @property

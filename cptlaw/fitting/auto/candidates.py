@@ -72,7 +72,7 @@ class Candidate:
             if name not in followers
         }
         if self.firm:
-            priors = firmer(priors, len(training.frame))
+            priors = tighten_priors(priors, len(training.frame))
         informed = Restraint() if known is None else Restraint().with_known(reading, known)
         weak = {name: prior for name, prior in priors.items() if name not in informed.named}
         along = ALONG_TOKENS if training.role == "target" and reading.reads_base_rows else None
@@ -139,8 +139,8 @@ def _gained(frame: pd.DataFrame) -> float:
     return float(of_base.min() - frame["loss"].min())
 
 
-def firmer(priors: Mapping[str, Prior], count: int) -> dict[str, Prior]:
-    """Return priors that a ladder of so many rows does not outvote."""
+def tighten_priors(priors: Mapping[str, Prior], count: int) -> dict[str, Prior]:
+    """Scale prior widths by the number of rows."""
     alike = min(max(count / INDEPENDENT, 1.0), MOST_ALIKE)
     spread = {name: FLOOR_SPREAD if name == "E" else 1.0 for name in priors}
     return {

@@ -16,7 +16,7 @@ from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.fitting.auto.average import Average
 from cptlaw.fitting.auto.candidates import Candidate, candidates
 from cptlaw.fitting.auto.curve_tables import as_curves
-from cptlaw.fitting.auto.other_corpora import as_fitted, by_corpus, heard, taught
+from cptlaw.fitting.auto.other_corpora import add_corpus_prior, as_fitted, by_corpus, corpora_used
 from cptlaw.fitting.auto.rows import (
     Chosen,
     choose_rows,
@@ -103,7 +103,7 @@ def fit_auto(
     others = as_fitted(others, name) if any(isinstance(one.law, SharedTokens) for one in every) else {}
     for candidate in track(every, f"fitting laws to {name}"):
         try:
-            candidate = taught(candidate, frame, others, name, seed)
+            candidate = add_corpus_prior(candidate, frame, others, name, seed)
             needed = schedules if candidate.law.needs_schedules else None
             # With a prior on every parameter searches agree; on many rows each costs more and finds the same.
             starts = STARTS if len(frame) <= MANY_ROWS else STARTS // 2
@@ -129,7 +129,7 @@ def fit_auto(
             skipped[candidate.law.spec] = str(error)
     if not fits:
         raise FitError(f"no law can be fitted to the {len(frame)} rows of {name!r}: " + reasons_in_words(skipped))
-    rows = replace(rows, findings=(*rows.findings, *heard(candidate for candidate, _, _ in fits)))
+    rows = replace(rows, findings=(*rows.findings, *corpora_used(candidate for candidate, _, _ in fits)))
     result = _averaged(rows, fits, sources, skipped, together, name, provenance)
     # Runs on other corpora of the table are nearer than other studies.
     return result if others else _with_study_prior(result, rows, together, about)

@@ -9,7 +9,7 @@ import numpy as np
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.auto.candidates import Candidate
 from cptlaw.fitting.auto.fit_auto import STARTS
-from cptlaw.fitting.auto.other_corpora import Taught, as_fitted, by_corpus, heard, taught
+from cptlaw.fitting.auto.other_corpora import CorpusPrior, add_corpus_prior, as_fitted, by_corpus, corpora_used
 from cptlaw.fitting.auto.rows import Chosen, main_kind, why_cpt
 from cptlaw.fitting.auto.under_trained import without_under_trained
 from cptlaw.fitting.fit_rows import fit_rows
@@ -39,9 +39,9 @@ def fit_one(chosen: Law, table: Runs, on: str, where: str | None, how: HowToFit)
     if not plain and reads_priors(chosen):
         training, table = without_brief(training, table, where)
     candidate = Candidate(chosen, firm=chosen.name in FIRM)
-    candidate = taught(candidate, training.frame, as_fitted(others, training.on), training.on, seed)
-    if isinstance(candidate, Taught):
-        findings = (*training.findings, *heard([candidate]))
+    candidate = add_corpus_prior(candidate, training.frame, as_fitted(others, training.on), training.on, seed)
+    if isinstance(candidate, CorpusPrior):
+        findings = (*training.findings, *corpora_used([candidate]))
         training = replace(training, law=candidate.law.reading(training.frame), findings=findings)
     of_source = usual if plain else lambda rows: with_priors(rows, Restraint(), candidate) or usual(rows)
     from_source = with_source(training, table, where, seed, None if plain else STARTS, of_source)
@@ -66,7 +66,7 @@ def fit_one(chosen: Law, table: Runs, on: str, where: str | None, how: HowToFit)
     folds = [folds[i] for i in joined]
     reach = np.array([fold.reach for fold in folds]) if folds else np.zeros((0, 0))
     added = tuple(name for name in learned.priors if name not in informed.priors)
-    told = "corpora and " if isinstance(candidate, Taught) else ""
+    told = "corpora and " if isinstance(candidate, CorpusPrior) else ""
     note = Finding(
         "info",
         "learned-priors",

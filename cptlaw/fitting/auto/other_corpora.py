@@ -21,7 +21,7 @@ from cptlaw.fitting.auto.candidates import Candidate
 from cptlaw.fitting.auto.rows import choose_rows, with_source_rows, without_lone_base_models
 from cptlaw.fitting.auto.under_trained import without_under_trained
 from cptlaw.fitting.checking.cuts import trained
-from cptlaw.fitting.curvature import ALIKE, SURE, as_told
+from cptlaw.fitting.curvature import ALIKE, SURE, estimates_and_covariance
 from cptlaw.fitting.fit_rows import FEW_STARTS, fit_rows
 from cptlaw.fitting.from_source import with_source
 from cptlaw.fitting.law_fit import LawFit
@@ -42,7 +42,7 @@ DIFFER = 0.25  # of the learned spread between studies, by which corpora of one 
 
 
 @dataclass(frozen=True)
-class Taught(Candidate):
+class CorpusPrior(Candidate):
     """A law with its restraint, which fits of the law to other corpora narrow.
 
     Parameters
@@ -73,7 +73,7 @@ class Taught(Candidate):
         spread = np.array([plain.priors[name].sd for name in names]) * np.where(of_corpus, 1.0, DIFFER)
         precision, pull, sure = np.zeros((len(names), len(names))), np.zeros(len(names)), []
         for fit in fits:
-            at, slopes, of_fit = as_told(fit, names, kinds)
+            at, slopes, of_fit = estimates_and_covariance(fit, names, kinds)
             doubt = slopes @ of_fit @ slopes.T
             # The target losses of another corpus have another level, which amplitudes follow. At one rate far from its
             # own runs a fit may forecast anything, even a loss below zero.
@@ -146,7 +146,9 @@ def as_fitted(others: Mapping[str, Runs], on: str) -> dict[str, Runs]:
     return result
 
 
-def taught(candidate: Candidate, frame: pd.DataFrame, others: Mapping[str, Runs], on: str, seed: int) -> Candidate:
+def add_corpus_prior(
+    candidate: Candidate, frame: pd.DataFrame, others: Mapping[str, Runs], on: str, seed: int
+) -> Candidate:
     """Return a candidate with what the other corpora say of its law, as it is where they say nothing.
 
     Parameters
@@ -168,12 +170,12 @@ def taught(candidate: Candidate, frame: pd.DataFrame, others: Mapping[str, Runs]
         with suppress(CptlawError, np.linalg.LinAlgError):  # too little was measured there
             fits[name] = _fitted(plain, runs, on, seed)
     told = [fit for one in fits.values() for fit in one]
-    return Taught(**{**vars(plain), "others": tuple(told), "corpora": tuple(fits)}) if fits else candidate
+    return CorpusPrior(**{**vars(plain), "others": tuple(told), "corpora": tuple(fits)}) if fits else candidate
 
 
-def heard(candidates: Iterable[Candidate]) -> tuple[Finding, ...]:
+def corpora_used(candidates: Iterable[Candidate]) -> tuple[Finding, ...]:
     """Say which other corpora candidates hear, if any."""
-    names = sorted({name for one in candidates if isinstance(one, Taught) for name in one.corpora})
+    names = sorted({name for one in candidates if isinstance(one, CorpusPrior) for name in one.corpora})
     called = listed([repr(name) for name in names], 3)
     message = f"what the runs on {called} say of the laws is a prior for this corpus."
     advice = "To fit it alone, give a table without the others."

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cptlaw.fitting.kept import kept
+from cptlaw.fitting.cached import cached
 from cptlaw.laws.calculus import Array
 
 SAME_LEVEL = 0.05  # e-folds: tokens are rounded to whole batches, so that levels closer than this are one
@@ -57,7 +57,7 @@ def cuts(
         yield lasts[place], np.asarray(code <= lasts[place])
 
 
-@kept
+@cached
 def trained_rows(fit: Any) -> pd.DataFrame:
     """Return the fitted rows of trained models; all where there are no others."""
     # A base model that was measured at a size or budget says nothing of how CPT goes on there.

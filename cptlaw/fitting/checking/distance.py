@@ -58,7 +58,7 @@ Fact = TypeVar("Fact")
 _FACTS: dict[int, tuple[weakref.ref[pd.DataFrame], dict[Any, Any]]] = {}
 
 
-def fact(rows: pd.DataFrame, key: Any, read: Callable[[], Fact]) -> Fact:
+def cached_stat(rows: pd.DataFrame, key: Any, read: Callable[[], Fact]) -> Fact:
     """Return what is asked of the same fitted rows at every forecast: read once, and kept while the rows live."""
     place = id(rows)
     # By identity and not by content: hashing a table costs more than the fact, and a frame that has gone takes its
@@ -74,7 +74,7 @@ def fact(rows: pd.DataFrame, key: Any, read: Callable[[], Fact]) -> Fact:
 
 def levels(rows: pd.DataFrame, name: str) -> Array:
     """Return the levels of a column, sorted, missing ones left out."""
-    return fact(rows, ("levels", name), lambda: np.unique(rows[name].dropna().to_numpy(dtype=float)))
+    return cached_stat(rows, ("levels", name), lambda: np.unique(rows[name].dropna().to_numpy(dtype=float)))
 
 
 def directions_of(columns: Iterable[str]) -> tuple[Direction, ...]:
@@ -129,7 +129,7 @@ def _lowest(fitted: pd.DataFrame, name: str) -> float:
         own = fitted[name].to_numpy(dtype=float)
         return float(own[own > 0].min(initial=np.inf)) if (own > 0).any() else 1.0
 
-    return fact(fitted, ("lowest", name), read)
+    return cached_stat(fitted, ("lowest", name), read)
 
 
 def reach(fitted: pd.DataFrame, direction: Direction) -> tuple[float, float] | None:
@@ -140,7 +140,7 @@ def reach(fitted: pd.DataFrame, direction: Direction) -> tuple[float, float] | N
         known = known[np.isfinite(known)]
         return (float(known.min()), float(known.max())) if len(known) else None
 
-    return fact(fitted, ("reach", direction), read)
+    return cached_stat(fitted, ("reach", direction), read)
 
 
 def outside(fitted: pd.DataFrame, rows: pd.DataFrame | Mapping[str, Array], directions: Iterable[Direction]) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.findings import Finding, by_severity
-from cptlaw.fitting.checking.distance import Direction, fact, levels, outside, reach, scaled, seen, unseen
+from cptlaw.fitting.checking.distance import Direction, cached_stat, levels, outside, reach, scaled, seen, unseen
 from cptlaw.laws.base import Law
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.inputs import Columns
@@ -29,7 +29,7 @@ def extrapolations(law: Law, data: pd.DataFrame, frame: pd.DataFrame | Columns) 
     directions = tuple(d for d in seen(law, data) if all(name in known for name, _ in d.powers))
     away = outside(data, points, directions) if known else np.zeros((len(frame), 0))
     names = [direction.name for direction in directions]
-    ladder = fact(data, "ladder", lambda: _Ladder.of(data)) if {"n_params", "tokens"} <= set(names) else None
+    ladder = cached_stat(data, "ladder", lambda: _Ladder.of(data)) if {"n_params", "tokens"} <= set(names) else None
     unread = [
         (one.name, levels(data, one.name), np.asarray(frame[one.name], dtype=float).tolist())
         for one in unseen(law, data)
@@ -54,7 +54,7 @@ def extrapolations(law: Law, data: pd.DataFrame, frame: pd.DataFrame | Columns) 
 
 
 def _ends(data: pd.DataFrame, name: str) -> tuple[float, float]:
-    return fact(data, ("ends", name), lambda: (float(data[name].min()), float(data[name].max())))
+    return cached_stat(data, ("ends", name), lambda: (float(data[name].min()), float(data[name].max())))
 
 
 def _jointly(

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cptlaw.findings import Finding
-from cptlaw.fitting.kept import kept
+from cptlaw.fitting.cached import cached
 from cptlaw.fitting.solving.blocks import along_runs, independent_blocks, trainings
 from cptlaw.fitting.solving.open_rates import with_rates
 from cptlaw.fitting.solving.options import Options
@@ -86,7 +86,7 @@ class LawOnRows:
         """Number of the group of fitted rows that err together, (n_points,): run and merges, or part of a curve."""
         return self._by_blocks()[0]
 
-    @kept
+    @cached
     def _by_blocks(self) -> tuple[NDArray[np.int_], dict[str, float]]:
         """Return the block of each row, and of loss curves the effective number of points by run."""
         if self.data.empty:

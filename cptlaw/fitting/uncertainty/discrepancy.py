@@ -19,9 +19,9 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
+from cptlaw.fitting.cached import cached
 from cptlaw.fitting.checking.cuts import trained_rows
 from cptlaw.fitting.checking.distance import levels, outside, seen, unseen
-from cptlaw.fitting.kept import kept
 from cptlaw.fitting.learned import left_out, numbers
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
 from cptlaw.fitting.uncertainty.inner_rollouts import InnerRollouts, inner_rollouts
@@ -127,7 +127,7 @@ def discrepancy(fit: LawOnRows, frame: pd.DataFrame, coverages: list[float]) -> 
     return np.hypot(half[:, None] * reach, of_blind[:, None] * blind)
 
 
-@kept
+@cached
 def _half_width(fit: LawOnRows, without: str | None, coverage: float) -> float:
     """Return the half-width at D = 1 of a fit, without the study that is left out."""
     return Scale.learned().quantile(_rates(fit, without), coverage)
@@ -139,7 +139,7 @@ def usual_rate(fit: LawOnRows) -> float:
     return 100.0 * float(RATES[np.searchsorted(np.cumsum(share), 0.5)])
 
 
-@kept
+@cached
 def _rates(fit: LawOnRows, without: str | None) -> Array:
     """Return the shares of the rates of a fit, without the study that is left out."""
     return Scale.learned().rates(noise(fit).spread, inner_rollouts(fit))

@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cptlaw.fitting.cached import cached
 from cptlaw.fitting.checking.cuts import apart, cuts, of_whole_runs
 from cptlaw.fitting.checking.distance import Direction, outside, scaled, seen
-from cptlaw.fitting.kept import kept
 from cptlaw.fitting.rollouts import SHARES, log_errors, refitted
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
 from cptlaw.fitting.solving.objective import Objective
@@ -68,7 +68,7 @@ def cuts_of(frame: pd.DataFrame, directions: tuple[Direction, ...]) -> list[tupl
     return result
 
 
-@kept
+@cached
 def inner_rollouts(fit: LawOnRows) -> InnerRollouts:
     """Roll a fitted law out inside its own rows; of a fit from a file that keeps the errors, read them."""
     directions = seen(fit.law, fit.data)

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 
-from cptlaw.fitting.kept import kept
+from cptlaw.fitting.cached import cached
 from cptlaw.fitting.solving.huber import FLOOR_ROWS, noise_variance, noise_weight
 from cptlaw.fitting.solving.identifiability import jacobian
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
@@ -50,7 +50,7 @@ class Noise:
     freedom: float
 
 
-@kept
+@cached
 def noise(fit: LawOnRows) -> Noise:
     """Estimate the scatter from the residuals of the fit, with a floor that decides where none are left."""
     residual, free = fit.residuals(), max(fit.n_points - fit.rank, 0)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cptlaw.fitting.kept import kept
+from cptlaw.fitting.cached import cached
 from cptlaw.fitting.solving.components import Components, base_models, components, variance_by_level
 from cptlaw.fitting.solving.identifiability import jacobian
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
@@ -41,7 +41,7 @@ class _Leverage:
     levels: Components | None
 
 
-@kept
+@cached
 def _leverage(fit: LawOnRows) -> _Leverage:
     """Return the leverage of the rows of a fit."""
     problem, start = fit.problem(), fit.optima[0]

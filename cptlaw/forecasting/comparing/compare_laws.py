@@ -29,7 +29,7 @@ from cptlaw.forecasting.comparing.comparison import ComparisonFrame
 from cptlaw.forecasting.comparing.coverage import held, points_of_fold
 from cptlaw.forecasting.comparing.hold_out import HowToCompare, folds_of, refuse_contradictions
 from cptlaw.forecasting.comparing.metrics import METRIC_DELTA, METRICS, mean_and_error, mean_of_known, metrics
-from cptlaw.forecasting.scores.derived import as_meant
+from cptlaw.forecasting.scores.derived import resolve_score_or_eval
 from cptlaw.laws import Law, law
 from cptlaw.laws.calculus import Array
 from cptlaw.result import Progress
@@ -127,7 +127,7 @@ def compare(
     if runs is None:  # compare(runs, on="target", cv=..), as fit(runs, on="target")
         laws, runs = AUTO, laws
     named = _listed(laws)
-    given, on, _ = as_meant(runs, on)  # without copies: one in another fold would be known beforehand
+    given, on, _ = resolve_score_or_eval(runs, on)  # without copies: one in another fold would be known beforehand
     schedules = how.get("schedules")
     if on in given.scores:
         return compare_scores([str(one) for one in named], given, on, where, how, progress)

@@ -33,13 +33,13 @@ def with_derived(table: Runs, names: Iterable[str]) -> Runs:
     return with_means(with_attempts(table, [*asked, *(member for name in asked for member in members_of(name))]), asked)
 
 
-def as_meant(runs: Any, on: str | None, role: Role | None = None) -> tuple[Runs, str, list[Finding]]:
-    """Return the runs as verbs take them, the eval that is meant (`Runs.meant`), and what to say of repeated runs.
+def resolve_score_or_eval(runs: Any, on: str | None, role: Role | None = None) -> tuple[Runs, str, list[Finding]]:
+    """Return the runs as verbs take them, the eval that is meant (`Runs.resolve_eval`) and findings on repeated runs.
 
     The eval has the role that it shows, is made of others where it is a derived score, and no run is there twice.
     """
     table = runs if isinstance(runs, Runs) else read_runs(runs)
-    on = table.meant(on, role)
+    on = table.resolve_eval(on, role)
     table, copied = with_derived(table.with_inferred_role(on), [on]).without_copies()
     return table, on, copied
 

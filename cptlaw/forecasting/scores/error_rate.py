@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.fitting.forecaster import Forecaster
-from cptlaw.fitting.members import LawsTogether
+from cptlaw.fitting.members import CombinedLaw
 from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.laws.score_law import Array
 
@@ -26,7 +26,7 @@ class ErrorRate(Forecaster):
     _cache: dict[Any, Any] = field(default_factory=dict)
 
     @property
-    def law(self) -> LawsTogether:
+    def law(self) -> CombinedLaw:
         """The law of the score."""
         return self.score.law
 

@@ -13,7 +13,7 @@ import pandas as pd
 from cptlaw.findings import Finding
 from cptlaw.fitting.checking.distance import directions_of, outside
 from cptlaw.fitting.checking.extrapolation import extrapolations
-from cptlaw.fitting.members import LawsTogether
+from cptlaw.fitting.members import CombinedLaw
 from cptlaw.fitting.point_covariance import ONE_SD
 from cptlaw.fitting.saved import Saved
 from cptlaw.fitting.solving.student import t_quantile
@@ -89,8 +89,8 @@ class ScoreFit(Saved):
     # -- what is the same as for a loss ----------------------------------------------------------------------------
 
     @property
-    def law(self) -> LawsTogether:
-        """What stands where one law is expected."""
+    def law(self) -> CombinedLaw:
+        """Stand-in for a `Law` where several are averaged."""
         losses = [part.loss.law for part in self.members if part.loss is not None]
         own = [name for part in self.members for name in part.law.inputs if name != "carrier"]
         inputs = dict.fromkeys([*own, *(name for one in losses for name in one.inputs)])
@@ -98,7 +98,7 @@ class ScoreFit(Saved):
             inputs = dict.fromkeys([*(name for name in inputs if name != "flops"), "n_params", "tokens"])
         first, alone = self.members[0], len(self.members) == 1
         spec = first.name if alone else "score-auto"
-        return LawsTogether(
+        return CombinedLaw(
             inputs=tuple(inputs),
             needs_schedules=len(losses) == len(self.members) and all(one.needs_schedules for one in losses),
             decreasing=(),

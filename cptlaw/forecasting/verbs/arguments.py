@@ -7,7 +7,9 @@ from typing import Any
 from cptlaw.laws import Law
 
 
-def asked(law: Any, runs: Any, on: str | None, where: str | None) -> tuple[Any, Any, str | None, str | None]:
+def parse_fit_arguments(
+    law: Any, runs: Any, on: str | None, where: str | None
+) -> tuple[Any, Any, str | None, str | None]:
     """Return law, runs, eval and filter by what a call begins with: a law, a table alone, or a table and its eval."""
     if runs is None:
         return "auto", law, on, where

@@ -19,8 +19,8 @@ from cptlaw.fitting.solving.problem import Problem
 from cptlaw.fitting.solving.restraint import GivenRestraint, Restraint
 from cptlaw.fitting.solving.training_rows import training_rows
 from cptlaw.forecasting.scores.check_scores import ScoreCheck, check_scores
-from cptlaw.forecasting.scores.derived import as_meant
-from cptlaw.forecasting.verbs.arguments import asked
+from cptlaw.forecasting.scores.derived import resolve_score_or_eval
+from cptlaw.forecasting.verbs.arguments import parse_fit_arguments
 from cptlaw.laws import Law, law
 from cptlaw.result import Line, Result, Table, plain
 from cptlaw.runs import unread_findings
@@ -115,8 +115,8 @@ def check(
         If rows, names or options are unusable.
     """
     refuse_others(restraint, GivenRestraint.__annotations__, "check")
-    law_name, runs, on, where = asked(law_name, runs, on, where)
-    table, on, copied = as_meant(runs, on, "target")
+    law_name, runs, on, where = parse_fit_arguments(law_name, runs, on, where)
+    table, on, copied = resolve_score_or_eval(runs, on, "target")
     copied += unread_findings(table, where)
     points = pd.DataFrame() if at is None else in_tokens(as_points(at), table.frame)
     if on in table.scores:

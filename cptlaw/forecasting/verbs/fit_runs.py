@@ -19,10 +19,10 @@ from cptlaw.fitting.learned.forgetting_and_gain import known_shift
 from cptlaw.fitting.prior_fit import PriorFit, Quantity, prior_fit
 from cptlaw.fitting.solving.options import HowToFit
 from cptlaw.fitting.study_prior import StudyPrior
-from cptlaw.forecasting.scores.derived import as_meant
+from cptlaw.forecasting.scores.derived import resolve_score_or_eval
 from cptlaw.forecasting.scores.fit_scores import fit_scores
 from cptlaw.forecasting.scores.score_fit import ScoreFit
-from cptlaw.forecasting.verbs.arguments import asked
+from cptlaw.forecasting.verbs.arguments import parse_fit_arguments
 from cptlaw.laws import law
 from cptlaw.laws.score_law import known_score_laws
 from cptlaw.runs import Runs, unread_findings
@@ -128,10 +128,10 @@ def fit(
         _refuse_given(of_rows, "is for a fit to runs, and no runs were given")
         return prior_fit(on or "target", shift=shift, **base)
     _refuse_given(base, "says what a base model is without runs; with runs their rows say it")
-    law_name, runs, on, where = asked(law_name, runs, on, where)
+    law_name, runs, on, where = parse_fit_arguments(law_name, runs, on, where)
     if restraint not in (None, "none"):
         raise UsageError(f"restraint={restraint!r}: expected none, which fits the rows alone.")
-    table, on, copied = as_meant(runs, on)
+    table, on, copied = resolve_score_or_eval(runs, on)
     copied += unread_findings(table, where)
     is_score = _is_score(law_name, table, on)
     averaged = isinstance(law_name, str) and law_name == "auto"

@@ -18,13 +18,13 @@ from cptlaw.laws.calculus import Array
 from cptlaw.planning.corpora.losses import base_model, build_losses, build_scores, corpora_of, measured_mixes
 from cptlaw.planning.corpora.pools import Pools
 from cptlaw.planning.corpora.result import CorporaPlan
-from cptlaw.planning.descent import Reach
-from cptlaw.planning.limits import AboveBase, Solution, check_risk, held, settle
+from cptlaw.planning.descent import Domain
+from cptlaw.planning.limits import AboveBase, Solution, check_risk, held, iterate_margins
 from cptlaw.planning.loss import Loss
 from cptlaw.planning.mixes.expected import binding
 from cptlaw.planning.mixes.repetition import read_often
 from cptlaw.planning.options import label
-from cptlaw.planning.points import refusal, score_fields, score_limits
+from cptlaw.planning.points import infeasible_fields, score_fields, score_limits
 from cptlaw.planning.result import flops_of
 from cptlaw.planning.scenario import MixOfCorpora, documented, options_of, read_scenario
 from cptlaw.planning.solve import Axis, Limit, Points, Space, Wider, certificate, worst_excess
@@ -79,12 +79,12 @@ def mix(fits: Any, law: Any = "auto", where: str | None = None, **scenario: Unpa
     losses = build_losses(fits, known)
     scores = build_scores(given.scores, corpora_of(next(iter(losses.values())).fit), known)
     question = _question(given, losses, scores)
-    solution = settle(question.space, question.value, question.limits)
+    solution = iterate_margins(question.space, question.value, question.limits)
     fields = _fixed(given, question)
     findings = list(solution.findings)
     if not solution.best.kept:
         found = certificate(question.space, solution.limits, solution.best, question.wider())
-        return CorporaPlan(findings=by_severity(findings), **fields, **refusal(found, solution.limits))
+        return CorporaPlan(findings=by_severity(findings), **fields, **infeasible_fields(found, solution.limits))
     values, noticed = _expected(given, question, solution, scores)
     return CorporaPlan(feasible=True, findings=by_severity([*findings, *noticed]), **fields, **values)
 
@@ -135,7 +135,7 @@ class MixQuestion:
         names = [SHARE + name for name in self.corpora]
         axes = tuple(map(Axis, names, self.low.tolist(), np.maximum(high, self.low).tolist()))
         inside = self.measured[:, [one.open for one in axes]]
-        return Space(axes, self.points, Reach(STEP, 1.0, inside))
+        return Space(axes, self.points, Domain(STEP, 1.0, inside))
 
     def points(self, chosen: Mapping[str, Array]) -> dict[str, Array]:
         """Return the mixes with the shares and tokens that count for the laws."""

@@ -10,7 +10,7 @@ import numpy as np
 from cptlaw.findings import Finding, Remedy
 from cptlaw.planning.limits import at_risk
 from cptlaw.planning.mixes.mix import CHOSEN, FittedMix
-from cptlaw.planning.points import refusal, score_fields
+from cptlaw.planning.points import infeasible_fields, score_fields
 from cptlaw.planning.result import MixPlan, flops_of
 from cptlaw.planning.solve import ON_LIMIT, Best, Limit, Space, Wider, certificate
 from cptlaw.units import format_percent, format_quantity
@@ -39,7 +39,7 @@ def planned(
     best = search(limits)
     fields, findings = fixed_fields(mix) | {"_mix": mix}, list(mix.findings)
     if not best.kept:
-        why = refusal(certificate(space, limits, best, {**wider, **mix.wider(space)}), limits)
+        why = infeasible_fields(certificate(space, limits, best, {**wider, **mix.wider(space)}), limits)
         why["best_reachable"] = {"target_loss": None, "forgetting": None} | why["best_reachable"]
         return fields | why, findings, best
     values, noticed = _expected_at(mix, best.point)

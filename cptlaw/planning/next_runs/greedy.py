@@ -120,7 +120,7 @@ def _whitener(count: int, errors: Variances) -> Array:
 
 
 @dataclass(eq=False)
-class _Course:
+class _Path:
     """A plan in the making: what it has taken, and what is left of the doubt and of the budget.
 
     Parameters
@@ -179,14 +179,14 @@ def choose(sample: Sample, cells: Sequence[CandidateRun], bases: Bases, budget: 
     sample, cells = Sample(sample.forecast, sample.cells[within], sample.floor), [cells[int(i)] for i in within]
     prices, runs = prices[within], runs[within]
     alone = sample.reductions(np.arange(len(cells)))
-    begin = partial(_Course, sample, cells, bases, budget)
+    begin = partial(_Path, sample, cells, bases, budget)
     plans = []
     on_new = sorted({_base(cell) for cell, price in zip(cells, prices, strict=True) if price > 0})
     for base in track((None, *on_new), "choosing runs"):
         opening = np.array([_base(cell) == base for cell in cells])
         for power in POWERS:
             # The base is bought for several runs, so its price does not count in choosing the first of them.
-            first = None if base is None else _foremost(np.where(opening, alone / runs**power, -1.0))
+            first = None if base is None else _best_first(np.where(opening, alone / runs**power, -1.0))
             plans.append(_greedy(begin(), most, power, first))
     widths = [float(sample.width(plan[-1].variance if plan else sample.variance)) for plan in plans]
     enough = CLOSE * min(widths)
@@ -203,7 +203,7 @@ def _base(cell: CandidateRun) -> tuple[float, float]:
     return cell.n_params, cell.ptpp or 0.0
 
 
-def _foremost(values: Array) -> int:
+def _best_first(values: Array) -> int:
     """Return the place of the largest value; of those equal but for their last digits, the first."""
     return int((values >= AS_GOOD * values.max()).argmax())
 
@@ -212,7 +212,7 @@ def _cost(plan: Sequence[Choice]) -> float:
     return sum(step.run_flops + step.base_flops for step in plan)
 
 
-def _without_idle_bases(begin: Callable[[], _Course], plan: list[Choice], enough: float) -> list[Choice]:
+def _without_idle_bases(begin: Callable[[], _Path], plan: list[Choice], enough: float) -> list[Choice]:
     """Leave out the cells of each new base without which the interval is still narrow enough."""
     cells = begin().cells
     for base in sorted({_base(cells[step.candidate]) for step in plan if step.base_flops > 0}):
@@ -225,7 +225,7 @@ def _without_idle_bases(begin: Callable[[], _Course], plan: list[Choice], enough
     return plan
 
 
-def _in_order(course: _Course, plan: Sequence[Choice]) -> list[Choice]:
+def _in_order(course: _Path, plan: Sequence[Choice]) -> list[Choice]:
     """Return a plan's cells so that each is the one of those left that gains most per FLOP.
 
     What the plan costs stays the same: a trunk costs as much as its last stage, in whatever order it is bought.
@@ -233,11 +233,11 @@ def _in_order(course: _Course, plan: Sequence[Choice]) -> list[Choice]:
     left = [step.candidate for step in plan]
     while left:
         costs = np.array([course.cells[place].run_flops for place in left]) + course.base_prices(left)
-        course.take(left.pop(_foremost(course.gains(np.array(left)) / costs)))
+        course.take(left.pop(_best_first(course.gains(np.array(left)) / costs)))
     return course.taken
 
 
-def _greedy(course: _Course, most: int, power: float, first: int | None) -> list[Choice]:
+def _greedy(course: _Path, most: int, power: float, first: int | None) -> list[Choice]:
     runs = np.array([cell.run_flops for cell in course.cells])
     times = np.zeros(len(runs), dtype=int)
     costs = runs + course.base_prices(range(len(runs)))
@@ -254,7 +254,7 @@ def _greedy(course: _Course, most: int, power: float, first: int | None) -> list
             worth = gains >= LEAST * course.sample.width(course.sample.variance)
             if not worth.any():
                 break
-            best = int(rows[_foremost(np.where(worth, gains / costs[rows] ** power, -1.0))])
+            best = int(rows[_best_first(np.where(worth, gains / costs[rows] ** power, -1.0))])
         times[best] += 1
         if course.take(best).taken[-1].base_flops > 0:
             costs = runs + course.base_prices(range(len(runs)))

@@ -15,7 +15,7 @@ from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.solving.options import HowToFit
 from cptlaw.forecasting.verbs import fit as fit_law
 from cptlaw.forecasting.verbs import load_fit
-from cptlaw.forecasting.verbs.arguments import asked as law_and_runs
+from cptlaw.forecasting.verbs.arguments import parse_fit_arguments as law_and_runs
 from cptlaw.forecasting.verbs.load_file import is_fit_file
 from cptlaw.laws import Law, law
 from cptlaw.laws.score_law import known_score_laws
@@ -93,7 +93,7 @@ def suggest(
     asked_law, runs, on, where = law_and_runs(law_name, runs, on, where)
     table = runs if isinstance(runs, Runs) else read_runs(runs)
     at = in_tokens(_point(given.at), table.frame)
-    on = table.meant(on)
+    on = table.resolve_eval(on)
     table = table.with_inferred_role(on)
     score = score_to_sharpen(table, on, where, asked_law, how)
     if score is not None:

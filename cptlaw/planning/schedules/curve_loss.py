@@ -15,12 +15,12 @@ from cptlaw.findings import Finding
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.curve_law import CurveLaw
-from cptlaw.planning.loss import OneLoss, fit_of, losses_of
+from cptlaw.planning.loss import LossBase, fit_of, losses_of
 from cptlaw.schedules import Schedule
 
 
 @dataclass(frozen=True, eq=False)
-class CurveLoss(OneLoss):
+class CurveLoss(LossBase):
     """The target or the source loss of a plan of schedules.
 
     Parameters

@@ -13,10 +13,10 @@ import numpy as np
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.laws.calculus import Array
-from cptlaw.planning.descent import Reach
-from cptlaw.planning.limits import Solution, build_limits, column, forgetting, held, settle
+from cptlaw.planning.descent import Domain
+from cptlaw.planning.limits import Solution, build_limits, column, forgetting, held, iterate_margins
 from cptlaw.planning.mixes.expected import binding
-from cptlaw.planning.points import drop_of, refusal, score_limits
+from cptlaw.planning.points import drop_of, infeasible_fields, score_limits
 from cptlaw.planning.scenario import Goal, ScheduleOfRun, documented, read_scenario
 from cptlaw.planning.schedules.curve_loss import CurveLoss, shared_columns
 from cptlaw.planning.schedules.schedule_plan import NEAR, SchedulePlan, show_choice
@@ -80,7 +80,7 @@ def schedule(target: Any, source: Any = None, **scenario: Unpack[ScheduleOfRun])
     limits = build_limits(given, losses, None, in_points, question.limit)
     goal = _goal(given, losses, "steps" in names, limits)
     value = partial(question.value, goal=goal)
-    solution = settle(question.space, value, limits)
+    solution = iterate_margins(question.space, value, limits)
     common = {
         "goal": goal,
         "weight_source": given.weight_source,
@@ -94,7 +94,7 @@ def schedule(target: Any, source: Any = None, **scenario: Unpack[ScheduleOfRun])
             ends = (solution.best.value, solution.certain.value)  # steps count by their logarithm
             common["price_of_doubt"] = float(np.subtract(*(np.exp(ends) if goal == "steps" else ends)))
         return _answer(question, solution, value, common, noticed)
-    why = refusal(certificate(question.space, solution.limits, solution.best, {}), solution.limits)
+    why = infeasible_fields(certificate(question.space, solution.limits, solution.best, {}), solution.limits)
     return SchedulePlan(**common, **why, findings=by_severity([*solution.findings, *noticed]))
 
 
@@ -122,7 +122,7 @@ class ScheduleQuestion:
     @property
     def space(self) -> Space:
         """The choices, with what follows from each."""
-        return Space(self.range_.variables, self._points, Reach(STEP, seed=self.given.seed))
+        return Space(self.range_.variables, self._points, Domain(STEP, seed=self.given.seed))
 
     def chosen(self, point: Mapping[str, Any]) -> ScheduledMix:
         """Return the schedule and the mix of one point."""

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
-from cptlaw.fitting.auto.candidates import INDEPENDENT, MOST_ALIKE, Candidate, firmer, middle_of_pre_training
+from cptlaw.fitting.auto.candidates import INDEPENDENT, MOST_ALIKE, Candidate, middle_of_pre_training, tighten_priors
 from cptlaw.fitting.solving.restraint import Prior
 from cptlaw.laws import law
 
@@ -31,7 +31,7 @@ def test_without_parameters_to_judge_the_share_stays():
 
 def test_many_rows_do_not_outvote_other_studies():
     priors = {"E": Prior(2.0, 0.2, "log"), "alpha": Prior(0.3, 0.3, "log")}
-    few, many, most = (firmer(priors, count) for count in (5, 4 * INDEPENDENT, 10**6))
+    few, many, most = (tighten_priors(priors, count) for count in (5, 4 * INDEPENDENT, 10**6))
     assert few["alpha"] == priors["alpha"]
     assert few["E"].sd < priors["E"].sd
     assert many["alpha"].sd == pytest.approx(few["alpha"].sd / 2)

@@ -10,7 +10,7 @@ import pytest
 
 import cptlaw as cl
 from cptlaw.fitting.auto.candidates import middle_of_cpt
-from cptlaw.fitting.auto.other_corpora import DIFFER, WORTH, as_fitted, by_corpus, taught
+from cptlaw.fitting.auto.other_corpora import DIFFER, WORTH, add_corpus_prior, as_fitted, by_corpus
 from cptlaw.fitting.auto.rows import choose_rows, collapsed_runs
 from cptlaw.fitting.learned import leaving_out
 from cptlaw.fitting.solving.training_rows import training_rows
@@ -118,7 +118,7 @@ def test_priors_are_narrower_than_other_studies_and_have_a_floor(tables, on) -> 
     plain = middle_of_cpt(rows.frame)
     widths = []
     for known in ({"tulu": others["tulu"]}, others):
-        candidate = taught(plain, rows.frame, known, on, seed=0)
+        candidate = add_corpus_prior(plain, rows.frame, known, on, seed=0)
         training = training_rows(candidate.law, table, on, WHERE)
         of_others = candidate.restraint(training)
         of_studies = plain.restraint(training)
@@ -135,7 +135,7 @@ def test_one_run_far_from_all_others_does_not_set_the_level_of_what_they_say(tab
     table, others = by_corpus(read_runs(tables[0]), "target", WHERE)
     others = as_fitted(others, "target")
     rows = choose_rows(table, "target", WHERE)
-    candidate = taught(middle_of_cpt(rows.frame), rows.frame, others, "target", seed=0)
+    candidate = add_corpus_prior(middle_of_cpt(rows.frame), rows.frame, others, "target", seed=0)
     training = training_rows(candidate.law, table, "target", WHERE)
     frame = pd.concat([training.frame, training.frame.tail(1).assign(lr_peak=rate, run="far")], ignore_index=True)
     plain, far = (candidate.restraint(one) for one in (training, replace(training, frame=frame)))

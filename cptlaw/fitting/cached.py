@@ -12,7 +12,7 @@ Copied = TypeVar("Copied")
 ORIGINAL = "original"  # of a copy: the fit that it was made of
 
 
-def kept(function: OfFit) -> OfFit:
+def cached(function: OfFit) -> OfFit:
     """Let a function of a fit, and of further values that can be hashed, be computed once for each fit."""
 
     @wraps(function)
