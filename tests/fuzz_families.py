@@ -16,7 +16,7 @@ from fuzz_world import COLUMNS, World
 
 import cptlaw as cl
 from cptlaw.cli import main as command_line
-from cptlaw.cli.options import READING
+from cptlaw.cli.options import READING, read_table
 from cptlaw.errors import CptlawError
 from cptlaw.reading import parse_json, parse_yaml
 from cptlaw.runs.points import as_points, point, read_points
@@ -388,7 +388,9 @@ def uploads(world: World) -> None:
     content = world.bytes_of(_encodable(world.frame()).to_csv(index=False).encode("utf-8", "surrogatepass"))
     upload = received(name, content)
     with contextlib.suppress(CptlawError):
-        read_upload(upload, {name: () if name == "columns" else None for name in READING})
+        read_upload(
+            upload, lambda path: read_table(path, {name: () if name == "columns" else None for name in READING})
+        )
 
 
 def command_lines(world: World) -> None:

@@ -38,22 +38,22 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 # Code lines per room, without docstrings, comments, blanks and imports: some 3 % above what stood when they were set.
 # A ceiling goes down with its room; to raise one is a decision, and its commit says what a user gets for it.
 CEILINGS = {
-    "words, files, results": 1320,
+    "words, files, results": 1360,
     "answering": 2354,
     "cli": 995,
     "examples": 33,
-    "fitting": 5800,
+    "fitting": 6040,
     "forecasting": 3937,
     "importing": 2161,
     "laws": 3650,
     "planning": 4881,
     "reporting": 2215,
-    "runs": 4320,
+    "runs": 4420,
     "schedules": 507,
-    "cptlaw_app": 470,
+    "cptlaw_app": 480,
     "cptlaw_sweep": 5213,
 }
-IN_ALL = 36929
+IN_ALL = 37800
 POSITIONAL = 6  # parameters that may be given by place; options are named
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
 IMPORT_BY_NAME = {

@@ -155,19 +155,16 @@ def _schedule_of(
 
 def _note_of(assumed: list[str] | None) -> Finding:
     """Say where the schedule of a point that names no run is from."""
-    before = "pre-training is that of the fitted run nearest to it"
-    if assumed is None:
-        code, own = "schedule-of-nearest", "so is CPT, stretched to its tokens"
-    else:
-        code, own = "schedule-from-columns", f"CPT is as its columns say; assumed: {', '.join(assumed) or 'nothing'}"
-    return Finding(
-        "info",
-        code,
-        f"the point names no run: it is the end of a run of its own. {before.capitalize()}, stretched to its budget; "
-        f"{own}.",
-        "Give run and step of the point, with its schedule, if it will be trained otherwise.",
-        remedy=Remedy("schedules"),
+    where = (
+        "the point names no run: it is the end of a run of its own. Pre-training is that of the fitted run nearest to "
+        "it, stretched to its budget;"
     )
+    advice = "Give run and step of the point, with its schedule, if it will be trained otherwise."
+    if assumed is None:
+        said = f"{where} so is CPT, stretched to its tokens."
+        return Finding("info", "schedule-of-nearest", said, advice, remedy=Remedy("schedules"))
+    said = f"{where} CPT is as its columns say; assumed: {', '.join(assumed) or 'nothing'}."
+    return Finding("info", "schedule-from-columns", said, advice, remedy=Remedy("schedules"))
 
 
 def _along_schedules(frame: pd.DataFrame, fits: Sequence[Any], every: int) -> pd.DataFrame:
