@@ -112,7 +112,7 @@ BESIDE = frozenset(
 )
 LOOKS = {
     "n_params": frozenset(("params", "parameters", "nparams")),
-    "tokens": frozenset(("tokens", "toks", "tok", "btok", "btoks", "mtok")),
+    "tokens": frozenset(("tokens", "toks")),
     "replay": frozenset(("replay", "replayed", "rehearsal", "rehearse")),
     "ptpp": frozenset(("tpp", "ptpp", "ptp")),
     "lr_peak": frozenset(("lr", "learningrate")),
