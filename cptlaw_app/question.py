@@ -101,11 +101,12 @@ def fields() -> tuple[Field, ...]:
             continue
         choices = tuple(map(str, option.type.choices)) if isinstance(option.type, click.Choice) else ()
         name = str(option.name)
-        label, example = LABELS[name]
+        label, example = LABELS.get(name, (name.replace("_", " "), ""))
         shown = (option.help or "").partition("[default")[0].strip().replace("`", "")
         places = {"of_table": name in options.READING, "first": name in FIRST}
         result.append(Field(name, option.opts[0], label, shown, example, choices, bool(option.multiple), **places))
-    return tuple(sorted(result, key=lambda one: list(LABELS).index(one.name)))
+    order = {name: place for place, name in enumerate(LABELS)}
+    return tuple(sorted(result, key=lambda one: order.get(one.name, len(order))))
 
 
 class Desk:

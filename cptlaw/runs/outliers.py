@@ -44,6 +44,7 @@ NEIGHBOURS, MOST_COMPARED = 3, 400
 SPREAD = 0.05  # standard deviation of log losses, below which there is little to explain
 ROUGH = 0.5  # squared steps along curves, as a share of those between any two rows: losses at random come to 1
 SURE_RUNS = 16
+FAR_OFF, MOST_FAR = 9.0, 0.1  # six standard deviations, in medians of what rows lie away; the share of rows beyond
 EXPLAINED = 0.1  # share of the variance
 FIRST_SHARE = 0.02
 MOST_NAMED = 3  # runs that are named each by a finding of its own
@@ -267,13 +268,22 @@ def unexplained_losses(surface: LossSurface) -> Iterator[Finding]:
     enough = len(surface.names) >= LEAST_RUNS
     if rough is None and not (enough and inputs):  # what tells these runs apart is not known
         return
-    best = -math.inf
-    if enough:
-        one = np.ones(len(surface.loss))
-        share = [column for place in [surface.place("replay")] if place is not None for column in (place, place**2)]
-        designs = (np.column_stack(columns) for columns in ((one, *inputs), (one, *share, *surface.ends)))
-        best = max(*map(surface.explained, (*designs, surface.design)), surface.explained_by_neighbours())
+    best = _most_explained(surface) if enough else -math.inf
     if best > EXPLAINED:
+        return
+    away = np.abs(surface.loss - np.median(surface.loss))
+    far = away > FAR_OFF * np.median(away)
+    if 0 < far.mean() < MOST_FAR and enough and _most_explained(LossSurface(surface.frame[~far])) > EXPLAINED:
+        values = ", ".join(
+            f"{loss:.3g}" for loss in np.sort(surface.frame["loss"].to_numpy(dtype=float)[far])[::-1][:4]
+        )
+        yield Finding(
+            "warning",
+            "unexplained-losses",
+            f"a few losses lie so far from the others that inputs explain none of the rest beside them: {values}.",
+            "Look whether these runs collapsed, or are of another unit; leave them out.",
+            data={"explained": best, "spread": spread},
+        )
         return
     sure = rough is not None or len(surface.names) >= SURE_RUNS
     yield Finding(
@@ -284,6 +294,15 @@ def unexplained_losses(surface: LossSurface) -> Iterator[Finding]:
         "Look whether losses stand in the rows of their runs, and whether a column that sets runs apart is missing.",
         data={"explained": None if not enough else best, "spread": spread},
     )
+
+
+def _most_explained(surface: LossSurface) -> float:
+    """Return the largest share of the log losses of runs left out that the inputs explain, by any of some designs."""
+    inputs = [place for name in INPUTS if (place := surface.place(name)) is not None]
+    one = np.ones(len(surface.loss))
+    share = [column for place in [surface.place("replay")] if place is not None for column in (place, place**2)]
+    designs = (np.column_stack(columns) for columns in ((one, *inputs), (one, *share, *surface.ends)))
+    return float(max(*map(surface.explained, (*designs, surface.design)), surface.explained_by_neighbours()))
 
 
 def _roughness(surface: LossSurface) -> float | None:

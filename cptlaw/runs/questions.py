@@ -397,7 +397,9 @@ class UnreadColumnError(DataError):
             lines += [f"  {number}. {one.question}", *(f"       {as_flag(choice)}" for choice in one.choices)]
         first = dict[str, str]()  # each input from one column
         for one in self.asked if several else ():
-            pairs = {pair if pair.startswith(IGNORE) else pair.partition("=")[0]: pair for pair in one.choices}
+            pairs = dict[str, str]()
+            for pair in one.choices:  # the likeliest first
+                pairs.setdefault(pair if pair.startswith(IGNORE) else pair.partition("=")[0], pair)
             first |= dict([next(pair for pair in pairs.items() if pair[0] not in first)] if one.explains else [])
         if len(first) > 1:
             lines.append(f"If the first of each is right: {as_flag(','.join(first.values()))}")

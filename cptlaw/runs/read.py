@@ -14,7 +14,7 @@ from cptlaw.runs.base_rows import base_columns, base_rows
 from cptlaw.runs.convert import hashable, to_numbers
 from cptlaw.runs.csv_file import read_csv
 from cptlaw.runs.dataframe import from_dataframe
-from cptlaw.runs.expressions import IGNORE, as_texts, expression
+from cptlaw.runs.expressions import IGNORE, Expression, as_texts, expression
 from cptlaw.runs.json_file import read_json
 from cptlaw.runs.known_models import models_named
 from cptlaw.runs.layouts import (
@@ -271,7 +271,7 @@ def _with_expressions(raw: RawTable, columns: Mapping[str, Any], of_losses: bool
             settled |= _columns_there(raw, every)
             continue
         canonical = str(text) if of_losses else str(canonical_name(str(key)))
-        rule = None if text in raw.frame.columns else expression(str(text), _known_names(raw))
+        rule = None if text in raw.frame.columns else _rule(str(text), raw, of_losses)
         if rule is None:
             continue
         places = [name if name in raw.frame.columns else raw.taken[name] for name in rule.names]
@@ -282,6 +282,16 @@ def _with_expressions(raw: RawTable, columns: Mapping[str, Any], of_losses: bool
         raw = raw.reshaped(raw.frame.assign(**{canonical: values}))
         raw = raw if of_losses else raw.named({canonical: canonical})
     return replace(raw, notes=(*raw.notes, *notes), settled=frozenset(settled))
+
+
+def _rule(text: str, raw: RawTable, of_losses: bool) -> Expression | None:
+    """Return what a text computes; nothing where it seems to name a column of losses, which is missed by that name."""
+    try:
+        return expression(text, _known_names(raw))
+    except UsageError:
+        if of_losses and did_you_mean(text, map(str, raw.frame.columns)):
+            return None
+        raise
 
 
 def _known_names(raw: RawTable) -> list[str]:

@@ -245,7 +245,8 @@ def assert_on_curve(x, y, at, value):
 
 def in_lines(text):
     """Return the lines of an answer as they are printed, by their labels: its table follows them."""
-    return dict(re.findall(r"^  (\S.*?)  +(\S.*)$", text.partition("  instead ")[0], re.MULTILINE))
+    whole = re.sub(r"\n {6,}(?=\S)", " ", text.partition("  instead ")[0])  # lines that go on
+    return dict(re.findall(r"^  (\S.*?)  +(\S.*)$", whole, re.MULTILINE))
 
 
 def of_the_mix(lines):
@@ -286,9 +287,13 @@ def test_the_app_says_the_same_in_words_and_in_its_drawing(asked):
     text = html.unescape(page)
     lines = dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", text))
     lines["answer"] = re.search(r'id="sentence">(.*?)\.</p>', text)[1]
-    assert {label: words.lower() for label, words in lines.items()} == {
-        label: words.lower() for label, words in in_lines(asked.text).items()
-    }
+    printed = {label: words.lower() for label, words in in_lines(asked.text).items()}
+    assert {label: lines[label].lower() for label in printed} == printed
+    shares = {label: words for label, words in lines.items() if re.fullmatch(r"[\d.]+% replay", label)}
+    assert len(shares) == len(said["options"])
+    for option in said["options"]:
+        words = shares[f"{100 * option['replay']:.3g}% replay"]
+        assert agrees(re.search(rf"target loss {NUMBER}", words)[1], option["target_loss"])
     marks = [mark for traces in drawn(page) for mark in traces.get("plan", []) if mark[2].size]
     for name, (x, y, below, above) in zip(LOSSES, marks, strict=True):
         found = {"replay": x[0], name: y[0], f"{name}_lo": y[0] - below[0], f"{name}_hi": y[0] + above[0]}

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
-from cptlaw.runs import UnreadColumnError, refuse_unread
+from cptlaw.runs import Question, UnreadColumnError, refuse_unread
 
 
 def table(rows, **columns):
@@ -91,3 +91,10 @@ def test_no_filter_is_proposed_that_cannot_be_read():
     frame = table(rows).rename(columns={"x": "weight %", "y": "seed"})
     (asked,) = cl.read(frame, losses={"source": "source_loss"}).open
     assert "--where" not in asked.question
+
+
+def test_the_first_of_several_choices_for_an_input_is_proposed():
+    tokens = Question("d", "What is d?", ("tokens=d:B", "tokens=d:M", "ignore=d"), "", True)
+    share = Question("r", "What is r?", ("replay=r%", "replay=1-r%", "ignore=r"), "", True)
+    last = str(UnreadColumnError("runs.csv", (tokens, share))).splitlines()[-1]
+    assert last.endswith("--columns 'tokens=d:B,replay=r%'")

@@ -249,7 +249,7 @@ class TestCommandLine:
         [
             (["--run", "log.csv"], "needs --schedules"),
             ([], "needs FIT.json files, or --run"),
-            (["--run", "log.csv", "--schedules", "plan.json", "--at", "step=3"], "no fits and no points"),
+            (["--run", "log.csv", "--schedules", "plan.json", "--at", "step=3"], "no fits, points or --domain"),
             (["fit.json", "--columns", "run=id"], "goes with --run RUNS"),
             (["--run", "none.csv", "--schedules", "plan.json"], "none.csv"),
         ],
