@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.fitting.base_models import KEYS, LOSS, measured_bases
+from cptlaw.fitting.cached import cached
 from cptlaw.fitting.checking.cuts import trained
 from cptlaw.fitting.learned.forgetting_and_gain import UNLIKE, Outcome, changes
 from cptlaw.laws.base import Role
@@ -121,6 +122,7 @@ def inflation(n_runs: int) -> float:
     return 1.0 + (n_runs / RUNS) ** 4
 
 
+@cached
 def _runs_of(fit: Fit) -> pd.DataFrame:
     """Return the last points of some of the runs, without their losses."""
     rows = fit.data[trained(fit.data)]
@@ -178,9 +180,14 @@ def _base_loss(fit: Fit, model: pd.Series[Any]) -> float | None:
     """Return the loss of a base model that was given with a point or measured; None where it was not."""
     if fit.role == "source" and LOSS in model.index and np.isfinite(model[LOSS]):
         return float(model[LOSS])
-    base = measured_bases(fit.base)
-    same = np.isclose(
-        base[list(KEYS)].to_numpy(dtype=float), model[list(KEYS)].to_numpy(dtype=float), rtol=SAME, atol=0
-    )
-    known = base.loc[same.all(axis=1), "loss"]
+    keys, losses = _measured_bases_of(fit)
+    same = np.isclose(keys, model[list(KEYS)].to_numpy(dtype=float), rtol=SAME, atol=0)
+    known = losses[same.all(axis=1)]
     return float(known.mean()) if len(known) else None
+
+
+@cached
+def _measured_bases_of(fit: Fit) -> tuple[Array, Array]:
+    """Return size and budget (m, 2) and loss (m,) of the measured base models."""
+    base = measured_bases(fit.base)
+    return base[list(KEYS)].to_numpy(dtype=float), base["loss"].to_numpy(dtype=float)
