@@ -27,7 +27,7 @@ def cached(function: OfFit) -> OfFit:
 
 
 def copied(fit: Copied) -> Copied:
-    """Return a copy that shares nothing which can be changed, and of which no `kept` function is computed twice."""
+    """Return a copy that shares nothing which can be changed, and of which no `cached` function is computed twice."""
     memo: dict[int, Any] = {id(one._cache): {ORIGINAL: one} for one in fits_in(fit)}
     return deepcopy(fit, memo)
 
