@@ -18,7 +18,8 @@ def repeated(desk: Desk, given: Mapping[str, str]) -> dict[str, str]:
     if table == NO_RUNS:
         words, load = [], ""
     elif table == EXAMPLE:
-        words, load = [f"$(cptlaw example {EXAMPLE_NAME})"], f"cl.examples.load({EXAMPLE_NAME!r})"
+        # In quotes: the package may lie under a path with a space.
+        words, load = [f'"$(cptlaw example {EXAMPLE_NAME})"'], f"cl.examples.load({EXAMPLE_NAME!r})"
     else:
         name = desk.name(table)
         reading = [f"{key}={value!r}" for key, value in how.items() if value]
