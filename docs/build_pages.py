@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import yaml
 from equations import NoEquationError, mathml
 from mkdocs.structure.files import File, Files
 
@@ -38,6 +39,8 @@ from studies import provenance  # noqa: E402
 COPIED = ("AGENTS.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
 AGAIN = "\x00"  # around the words of a link to a file that a page has named before
 RESULT_FILES = re.compile(r"<!-- (?:table: (\w+)/|held: ([\w ]+?) -->)")
+SEARCHES = yaml.safe_load((ROOT / "docs" / "searches.yaml").read_text("utf-8"))
+BEHIND = ("reference/api/", "laws/", "examples/", "project/")  # in search, behind the pages that answer questions
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 
 # Pages of the Python reference: title -> names of cptlaw. Names that stand nowhere here are listed under the last one.
@@ -103,6 +106,11 @@ def on_files(files: Files, config: Any) -> Files:
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
     """Turn links to files of the repository into links to their pages; say which result files are out of date."""
+    path = page.file.src_uri
+    if path in SEARCHES:
+        page.meta["tags"] = SEARCHES[path].split(", ")
+    if path.startswith(BEHIND):
+        page.meta["search"] = {"boost": 0.01}
     return f"{out_of_date_note(markdown)}{relinked(markdown, page.file.src_uri)}"
 
 
@@ -249,7 +257,7 @@ def columns() -> str:
     """Return the page of the columns that a runs table may have."""
     rows = []
     for column in COLUMNS.values():
-        need = "**needed**" if column.required else ""
+        need = "yes" if column.required else ""
         aliases = ", ".join(f"`{name}`" for name in column.aliases.split())
         rows.append(f"| `{column.name}` | {column.expected} | {need} | {aliases} |")
     return "\n".join(
@@ -267,7 +275,7 @@ def columns() -> str:
             "- A law reads the columns that its [card](../laws/index.md) names. All other columns are kept, and can",
             "  be used in filters (`--where`).",
             "",
-            "| column | holds | | other names |",
+            "| column | holds | needed | other names |",
             "|---|---|---|---|",
             *rows,
         ]

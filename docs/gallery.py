@@ -33,9 +33,8 @@ MEASURED = "n_params == 124672 and ptpp == 279 and replay == 0.25 and lr_schedul
 PUBLISHED = {"L0": 3.024, "A": 0.412, "alpha": 0.677, "B": -0.666, "E": 5662, "beta": 0.146, "C1": 0.278, "C2": 0.324}
 INTRODUCTION = """\
 Every figure that cptlaw draws, on the example runs (English to French, tiny decoders): `ptpp-gate` fitted on budgets of
-31, 62 and 124 pre-training tokens per parameter, 279 held out. `cptlaw report` puts them on one page, and with
-`--png DIR` or `--pdf DIR` beside it. Below, `target` and `source` are fits and `runs` is the table. A figure's `data`
-is a table for drawing it elsewhere, and `save("name.pdf")` writes PNG, PDF, SVG or CSV."""
+31, 62 and 124 pre-training tokens per parameter, 279 held out. `target` and `source`
+are fits, `runs` is the table. A figure's `data` is its table; `save("name.pdf")` writes PNG, PDF, SVG or CSV."""
 PEAK, PRETRAIN, STEPS = 2e-4, 40_000, 10_000
 
 
