@@ -19,6 +19,13 @@ the tokens at which the coefficients are read are those published, scaled down t
     fit.forecast(points.assign(domain="law"))                 # the new one, or another of the table
     cl.plan.trade_off(fit, source, domain="law", ..)
 
+With ``ptpp=floor``, ``gate`` or ``gated-floor`` the law reads the pre-training budget P as well, as Forms 1 to 3 of the
+PTPP paper do (Goffinet et al. 2025, arXiv:2510.23198): one law of domains and budgets, which neither paper has::
+
+    L = E + A/N^alpha + B r^eta/D^(beta (1 - lambda g(P))) + C/(r+eps)^gamma + F/K^mu + G/P^theta
+
+A domain that was run at one budget is then asked for at another, where a second domain was run at several.
+
 A domain that a fit has never seen takes ``fit.law.learnability(probe)`` and ``fit.law.attach(points, coefficients)``.
 
 Two cautions. E, F, mu and w2 are four parameters that only differences between domains can tell, so four domains
@@ -36,7 +43,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import DataError, UsageError, did_you_mean
-from cptlaw.laws.base import Context, Option, Role, Shape
+from cptlaw.laws.base import EXPONENT, Context, Option, Role, Shape
 from cptlaw.laws.calculus import Array, Positive, maximum
 from cptlaw.laws.dcpt import DCPT3
 from cptlaw.laws.learnability import (
@@ -49,6 +56,7 @@ from cptlaw.laws.learnability import (
     require,
 )
 from cptlaw.laws.parameters import or_none, positive, share
+from cptlaw.laws.ptpp import ZETA, gated_exponent
 from cptlaw.runs import Runs, read_runs
 
 MU = Shape(0.01, 10.0, start=(0.2, 4.0))
@@ -78,9 +86,10 @@ class AcrossDomains(DCPT3):
         "Four domains, one held out at a time with a probe of 0.3 % of its tokens: errors of 7.4 % with K1, "
         "7.3 % with K3; two of four held out: 10 % with K1, K2 to K4 not determined (studies/measured_tables.md)."
     )
-    amplitudes = ("E", "A", "B", "C", "F")
+    amplitudes: tuple[str, ...] = ("E", "A", "B", "C", "F")
     order = 30
     coefficients: ClassVar[tuple[str, ...]]
+    ptpp: Literal["none", "floor", "gate", "gated-floor"]
     k1: Literal["early", "initial"]
     k1_tokens: float
     k2_tokens: float
@@ -91,6 +100,12 @@ class AcrossDomains(DCPT3):
     corpus: Mapping[str, float] = {}  # the coefficients of the one corpus that is asked about: see `of_corpus`
     bend = 1
     choices = {name: option for name, option in DCPT3.choices.items() if name != "bend"} | {
+        "ptpp": Option(
+            "none",
+            ("none", "floor", "gate", "gated-floor"),
+            "How the pre-training budget acts: none as published; as in Forms 1 to 3 of the PTPP paper floor adds "
+            "G/P^theta, gate lets P slow adaptation, gated-floor does both.",
+        ),
         "k1": Option(
             "early",
             ("early", "initial"),
@@ -116,8 +131,9 @@ class AcrossDomains(DCPT3):
     }
 
     def configure(self) -> None:
-        """Say where the coefficients are read off."""
+        """Say where the coefficients are read off, and give the law what a budget does."""
         super().configure()
+        self._with_budget()
         if not self.k2_tokens < self.k3_tokens:
             raise UsageError(
                 f"k2_tokens={self.k2_tokens:g} and k3_tokens={self.k3_tokens:g}: expected k3_tokens to be the larger."
@@ -130,6 +146,28 @@ class AcrossDomains(DCPT3):
             n_params=self.probe_n_params,
             replay=self.probe_replay,
         )
+
+    def _with_budget(self) -> None:
+        self.has_floor, self.is_gated = self.ptpp in ("floor", "gated-floor"), self.ptpp in ("gate", "gated-floor")
+        if self.ptpp == "none":
+            return
+        self.inputs = (*self.inputs, "ptpp")
+        self.equation = self.equation.replace(" + F/K^mu", " + F/K^mu + G/P^theta") if self.has_floor else self.equation
+        if self.has_floor:
+            self.amplitudes = (*self.amplitudes, "G")
+            self.shapes = self.shapes | {"theta": EXPONENT}
+        if self.is_gated:
+            if self.monotone == "paper":
+                raise UsageError(
+                    f"law {self.name}: monotone=paper is proved for one exponent of D, and ptpp={self.ptpp} lets it "
+                    f"vary with the budget. Take monotone=soft, or ptpp=floor."
+                )
+            gate = "B r^eta/D^(beta (1 - lambda g(P)))"
+            self.equation = self.equation.replace("B r^eta/D^beta", gate) + ",  g = P^zeta/(1+P^zeta)"
+            self.shapes = self.shapes | {"lambda": Shape(0.0, 1.0, start=(0.1, 0.9), scale="linear"), "zeta": ZETA}
+        else:  # a gate raises the loss, as a floor lowers it
+            self.decreasing = (*self.decreasing, "ptpp")
+            self.vanishing = self.vanishing | {"ptpp": ("G",)}
 
     def of_table(self, frame: pd.DataFrame) -> Self:
         """Return the law that reads its coefficients where all domains have losses: at the table's shortest probe."""
@@ -149,9 +187,17 @@ class AcrossDomains(DCPT3):
         """Return K, positive, of shape (n,) or (s, n)."""
         raise NotImplementedError
 
+    def plain_terms(self, x: Any, p: Any) -> Sequence[Any]:
+        """Return the four terms of the D-CPT law, that of tokens slowed by the budget where the law is gated."""
+        one, size, data, barrier = super().plain_terms(x, p)
+        if self.is_gated:
+            data = x.r**p.eta * x.D ** -gated_exponent(p.beta, getattr(p, "lambda"), p.zeta, x.P)
+        return one, size, data, barrier
+
     def terms(self, x: Any, p: Any) -> Sequence[Any]:
-        """Return the terms of the D-CPT law, then that of the domain, K^-mu."""
-        return (*super().terms(x, p), self.learnability_index(x, p) ** -p.mu)
+        """Return the terms of the D-CPT law, then that of the domain, K^-mu, then that of the budget."""
+        terms = (*super().terms(x, p), self.learnability_index(x, p) ** -p.mu)
+        return (*terms, x.P**-p.theta) if self.has_floor else terms
 
     def inputs_of(self, frame: pd.DataFrame, context: Context) -> pd.DataFrame:
         """Add the learnability coefficients: measured on the first rows of the runs of each domain, or as fitted.

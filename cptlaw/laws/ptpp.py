@@ -22,6 +22,13 @@ from cptlaw.laws.parameters import or_none, positive
 EPS = 1e-5  # fixed in the paper
 MIN_EXPONENT = 1e-6  # the paper's clip on the gated exponent
 NU = Shape(0.01, 5.0, start=(0.05, 1.5))
+ZETA = Shape(-5.0, 5.0, start=(-1.0, 1.5), scale="linear")
+
+
+def gated_exponent(beta: Any, strength: Any, zeta: Any, budget: Any) -> Any:
+    """Return beta (1 - lambda P^zeta / (1 + P^zeta)), at least 1e-6: how the budget P slows adaptation (Form 2)."""
+    # P^zeta / (1 + P^zeta), without overflow at large budgets.
+    return maximum(beta * (1.0 - strength * expit(zeta * log(budget))), MIN_EXPONENT)
 
 
 class _PTPP(Bent):
@@ -130,7 +137,7 @@ class _Gated(_PTPP):
         high = 100.0 if self.lambda_upper is None else self.lambda_upper
         self.shapes = self.shapes | {
             "lambda": Shape(0.0, high, start=(min(0.1, high), min(0.9, high)), scale="linear"),
-            "zeta": Shape(-5.0, 5.0, start=(-1.0, 1.5), scale="linear"),
+            "zeta": ZETA,
         }
         if self.pivot == "fitted":
             unit = 1e9 / self.unit_tokens  # the same range of tokens in every unit
@@ -143,9 +150,7 @@ class _Gated(_PTPP):
 
     def token_exponent(self, x: Any, p: Any) -> Any:
         """Return beta (1 - lambda P^zeta / (1 + P^zeta)), at least 1e-6."""
-        # P^zeta / (1 + P^zeta), without overflow at large budgets.
-        gate = expit(p.zeta * log(x.P))
-        return maximum(p.beta * (1.0 - getattr(p, "lambda") * gate), MIN_EXPONENT)
+        return gated_exponent(p.beta, getattr(p, "lambda"), p.zeta, x.P)
 
 
 class PTPPFloor(_PTPP):

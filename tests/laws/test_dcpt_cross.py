@@ -92,9 +92,42 @@ def test_within_one_domain_it_is_the_dcpt_law(name, index):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("options", [{}, {"monotone": "paper"}, {"monotone": "soft", "k1": "initial"}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"monotone": "paper"},
+        {"monotone": "soft", "k1": "initial"},
+        {"ptpp": "floor", "monotone": "paper"},
+        {"ptpp": "gate"},
+        {"ptpp": "gated-floor"},
+    ],
+)
 def test_conforms(name, options):
     check_law(law(name, **options))
+
+
+@pytest.mark.parametrize(
+    ("ptpp", "loss"),
+    [
+        # The golden row of Form 3: its exponent of D, .102856396197, in the place of beta = .25; its floor.
+        ("gate", GOLDEN_LOSS + 0.4 * 0.2**1.3 * (10**-0.102856396197 - 10**-0.25)),
+        ("floor", GOLDEN_LOSS + 0.9 * 279**-0.5),
+        ("gated-floor", GOLDEN_LOSS + 0.4 * 0.2**1.3 * (10**-0.102856396197 - 10**-0.25) + 0.9 * 279**-0.5),
+    ],
+)
+def test_budgets_act_as_in_the_forms_of_ptpp(ptpp, loss):
+    """GOLDEN with beta = .25, the gate's lambda and zeta, and the floor's F and eta as G and theta."""
+    chosen = law("dcpt-cross-k1", ptpp=ptpp)
+    known = {**GOLDEN, **DOMAIN, "beta": 0.25, "lambda": 0.6, "zeta": 0.7, "G": 0.9, "theta": 0.5}
+    moved = 0.4 * 0.2**1.3 * (10**-0.25 - 10**-0.3)  # GOLDEN has beta = .3
+    predicted = chosen.predict({name: known[name] for name in chosen.parameters}, ROW.assign(ptpp=279.0))
+    assert predicted[0] == pytest.approx(loss + moved + 0.6 / 0.5**1.5, abs=1e-9)
+
+
+def test_the_constraint_is_not_proved_for_a_gate():
+    with pytest.raises(UsageError, match="ptpp=floor"):
+        law("dcpt-cross-k1", ptpp="gate", monotone="paper")
 
 
 def test_options_survive_in_the_name():
@@ -341,6 +374,25 @@ def test_a_probe_in_the_table_makes_the_coefficients_comparable(pooled):
     table = pooled[~new | is_probe | (pooled["tokens"] == 0)]
     fit = cl.fit("dcpt-cross-k3", table, on="target", where='domain != "code"', starts=8, restraint="none")
     assert fit.params == pytest.approx(TRUE, rel=1e-5)
+
+
+@pytest.mark.parametrize("ptpp", ["floor", "gated-floor"])
+def test_a_domain_is_forecast_at_a_budget_at_which_another_was_run(ptpp):
+    """Law at one budget, music at three: what the budget does is told by music, what the corpus does at one budget."""
+    chosen = law("dcpt-cross-k1", ptpp=ptpp)
+    design = simulate.dcpt_design(("law", "music", "code"), sampling=6)
+    table = pd.concat([design.assign(ptpp=p, run=design["run"] + f"-p{p}") for p in (20.0, 100.0, 500.0)])
+    k1 = {"law": 2.3, "music": 0.9, "code": 1.4}
+    true = TRUE | {"beta": 0.25, "G": 0.8, "theta": 0.4, "lambda": 0.5, "zeta": 0.6}
+    true = {name: true[name] for name in chosen.parameters}
+    every = simulate.measure(table.assign(k1=table["domain"].map(k1)), {"target": simulate.Truth(chosen.spec, true)})
+    known = (every["ptpp"] == 100.0) | (every["domain"] == "music")
+    fit = cl.fit(chosen, every[known & (every["tokens"] > 0)], on="target", starts=8, restraint="none")
+    asked = every[~known & (every["tokens"] > 0)]
+    assert set(asked["domain"]) == {"law", "code"}
+    np.testing.assert_allclose(fit.predict(asked), asked["loss"], rtol=1e-4)
+    blind = cl.fit("dcpt-cross-k1", every[known & (every["tokens"] > 0)], on="target", starts=4, restraint="none")
+    assert np.abs(np.log(blind.predict(asked) / asked["loss"])).mean() > 0.01
 
 
 def test_holds_out_domains_in_compare(pooled):

@@ -127,3 +127,22 @@ def test_the_command_line_and_the_report_take_a_corpus(call, tmp_path, fits, pro
     assert "--domain french" in page.commands[-1]
     shown = cl.report(probed, fits["target"], at=POINT, domain="french")
     assert shown.forecasts["loss"].iloc[0] == cl.forecast(fits["target"], POINT, domain="french")["loss"].iloc[0]
+
+
+def test_a_plan_at_a_budget_at_which_the_corpus_was_never_run():
+    """French at four budgets, Python at one: a plan for Python at 279, its losses as `forecast` says them."""
+    domains = cl.examples.load("domains").where('domain in ("french", "python") and n_params < 80000').frame
+    ladder = cl.examples.load("en-fr-ladder").where("ptpp in (15, 31, 124) and n_params < 80000 and seed == 0").frame
+    rows = pd.concat([domains, ladder.assign(domain="french")], ignore_index=True).astype({"domain": object})
+    rows = rows[(rows["tokens"] == 0) | (rows["lr_schedule"] == "constant")]
+    fits = [
+        cl.fit("dcpt-cross-k1:ptpp=floor", rows, on=on, where="tokens > 0", starts=3) for on in ("target", "source")
+    ]
+    model = {"n_params": 75_072, "tokens": 600_000, "ptpp": 279}
+    base = {"base_source_loss": 1.7, "max_forgetting": "30%", "interval": None}
+    plan = cl.plan.trade_off(*fits, **model, **base, domain="python")
+    at = cl.forecast(fits[0], {**model, "replay": plan.replay}, domain="python")["loss"].iloc[0]
+    assert plan.feasible
+    assert plan.target_loss == pytest.approx(at, rel=1e-9)
+    young = cl.plan.trade_off(*fits, **{**model, "ptpp": 31}, **base | {"base_source_loss": 2.1}, domain="python")
+    assert young.target_loss > plan.target_loss + 0.05  # a younger base model ends higher
