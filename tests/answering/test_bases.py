@@ -63,6 +63,8 @@ class TestNames:
             ("google/gemma-3-12b-pt", 12.2e9, 12e12),
             ("EleutherAI/pythia-1.4b-deduped", 1.41e9, 300e9),
             ("LLAMA-2-7B", 6.74e9, 2e12),
+            ("Qwen/Qwen2.5-7B", 7.62e9, 18e12),  # 7,615,616,512
+            ("meta-llama/Llama-3.1-405B", 406e9, 15.6e12),  # 405,853,388,800
         ],
     )
     def test_ids_on_hugging_face(self, name, n_params, pt_tokens):
