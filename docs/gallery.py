@@ -32,8 +32,8 @@ MEASURED = "n_params == 124672 and ptpp == 279 and replay == 0.25 and lr_schedul
 # Target loss of CPT on Knowledge-Pile, Wang et al. 2025 (arXiv:2505.07796), fig. 3.
 PUBLISHED = {"L0": 3.024, "A": 0.412, "alpha": 0.677, "B": -0.666, "E": 5662, "beta": 0.146, "C1": 0.278, "C2": 0.324}
 INTRODUCTION = """\
-Every figure that cptlaw draws, on the example runs (English to French, tiny decoders): `ptpp-gate` fitted on budgets of
-31, 62 and 124 pre-training tokens per parameter, 279 held out. `target` and `source`
+Every figure that cptlaw draws, on the example runs (English to French, tiny decoders): fitted on budgets of 31,
+62 and 124 pre-training tokens per parameter by law `auto`, 279 held out. `target` and `source`
 are fits, `runs` is the table. A figure's `data` is its table; `save("name.pdf")` writes PNG, PDF, SVG or CSV."""
 PEAK, PRETRAIN, STEPS = 2e-4, 40_000, 10_000
 
@@ -94,14 +94,13 @@ def curves() -> tuple[cl.Runs, dict[str, Schedule]]:
 def pieces() -> Iterator[Piece]:
     """Yield the pictures, each with the call that makes it."""
     runs = cl.examples.load("en-fr-pilot")
-    target, source = (cl.fit("ptpp-gate", runs, on=on, where=FITTED, restraint="none") for on in ("target", "source"))
+    target, source = (cl.fit(runs, on=on, where=FITTED) for on in ("target", "source"))
     plan = cl.plan.min_tokens(target, source, **MODEL, **LIMITS)
     yield Piece(
         cl.figures.forgetting_map(target, source, plan=plan, **MODEL, **LIMITS),
         "cl.figures.forgetting_map(target, source, plan=plan, n_params=124_672, ptpp=279,\n"
         '                          max_target_loss=1.70, max_forgetting="25%")',
-        "Which mixes keep all limits, which of them is cheapest, and how far doubt pushes it. The layout is that of "
-        "figure 2 of the PTPP paper.",
+        "Which mixes keep all limits, which of them is cheapest, and how far doubt pushes it.",
     )
     at = runs.on("target").where(MEASURED).frame
     yield Piece(
@@ -135,12 +134,10 @@ def pieces() -> Iterator[Piece]:
         'cl.figures.loss_curves(runs, "target", schedules=schedules)',
         "What a schedule does to the loss, on one axis of steps.",
     )
-    found = cl.suggest(
-        "ptpp-gate", runs, "target", FITTED, at="n_params=124672,tokens=1M,replay=25%,ptpp=279", budget="1e13", n=6
-    )
+    found = cl.suggest(target, at="n_params=124672,tokens=1M,replay=25%,ptpp=279", budget="1e13", n=6)
     yield Piece(
         cl.figures.suggested_cells(found, target.data),
-        'cl.figures.suggested_cells(cl.suggest("ptpp-gate", runs, "target", rows, at=.., budget="1e13"), target.data)',
+        'cl.figures.suggested_cells(cl.suggest(target, at=.., budget="1e13"), target.data)',
         "Which runs to make next, on the map of those that were made.",
     )
     yield from plots(runs, target, source)
@@ -155,7 +152,7 @@ def plots(runs: cl.Runs, target: cl.Fit, source: cl.Fit) -> Iterator[Piece]:
         "cl.figures.forecast_points(forecast)      # cl.plot(forecast) draws the same",
         "Several forecasts side by side, each with its interval.",
     )
-    laws = "ptpp-gate,ptpp-floor,ptpp-nearest"
+    laws = "auto,ptpp-gate,ptpp-floor,ptpp-nearest"
     scores = cl.compare(laws, runs, on="target", fit_where=FITTED, test_where=f"{ROWS} and ptpp == 279")
     yield Piece(
         cl.figures.law_scores(scores),
