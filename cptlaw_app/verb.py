@@ -7,9 +7,10 @@ from typing import Any
 import click
 
 from cptlaw.cli import options
+from cptlaw.cli.grouped import Grouped
 
 
-@click.command()
+@click.command(cls=Grouped)
 @click.argument("runs", required=False, type=click.Path())
 @options.reading
 @click.option("--where", metavar="Q", help="Filter of the rows to fit that the page opens with.")

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from cptlaw.cli import options
+from cptlaw.cli.grouped import Grouped
 from cptlaw.cli.output import show, show_json, show_notes, wants_json
 from cptlaw.commands import command_line
 from cptlaw.errors import UsageError
@@ -17,7 +18,7 @@ from cptlaw_sweep.trainers import TRAINERS
 ALL_FAILED = 1  # exit code of a sweep of which no job finished
 
 
-@click.command()
+@click.command(cls=Grouped)
 @click.argument("recipe", metavar="SWEEP.yaml", type=click.Path())
 @click.option(
     "--engine", default="local", show_default=True, metavar="ENGINE", help="Where runs run: local, ray, slurm."
@@ -91,7 +92,7 @@ def sweep(
             sys.exit(ALL_FAILED)
 
 
-@click.command()
+@click.command(cls=Grouped)
 @click.argument("base", type=click.Path())
 @click.argument("adapted", type=click.Path())
 @click.option("-w", "--weight", type=float, required=True, metavar="W", help="0 is the base model, 1 the adapted one.")
@@ -112,7 +113,7 @@ def merge(base: str, adapted: str, weight: float, output: str) -> None:
     show(run(base, adapted, output, weight=weight), then="measure both losses of it beside those of the adapted model")
 
 
-@click.command()
+@click.command(cls=Grouped)
 @click.argument("answer", metavar="ANSWER.json", type=click.Path())
 @click.option("--to", required=True, type=click.Choice(list(TRAINERS)), help="The trainer.")
 @click.option("-o", "--output", metavar="FOLDER", default=".", type=click.Path(), help="Where the file goes.")

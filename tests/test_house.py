@@ -19,6 +19,7 @@ PACKAGES = ("cptlaw", "cptlaw_app", "cptlaw_sweep")
 PUBLIC = {
     "cptlaw",
     "cptlaw.cli",
+    "cptlaw.cli.grouped",
     "cptlaw.cli.options",
     "cptlaw.cli.output",
     "cptlaw.commands",

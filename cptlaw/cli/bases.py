@@ -5,11 +5,12 @@ from __future__ import annotations
 import click
 
 from cptlaw.cli import options
+from cptlaw.cli.grouped import Grouped
 from cptlaw.cli.output import show_json, wants_json
 from cptlaw.units import format_quantity
 
 
-@click.command()
+@click.command(cls=Grouped)
 @options.as_json
 def bases() -> None:
     """List the open base models that `answer --base` knows, by name and by id on Hugging Face.

@@ -5,11 +5,12 @@ from __future__ import annotations
 import click
 
 from cptlaw.cli import options
+from cptlaw.cli.grouped import Grouped
 from cptlaw.cli.output import show
 from cptlaw.progress import progress
 
 
-@click.command()
+@click.command(cls=Grouped)
 @click.option(
     "--data", metavar="FOLDER", type=click.Path(), help="Folder of public tables, listed in studies/bench.md."
 )

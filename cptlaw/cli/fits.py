@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cptlaw.cli import complete, options
+from cptlaw.cli.grouped import Grouped
 from cptlaw.cli.output import show, show_notes
 from cptlaw.progress import progress
 from cptlaw.units import parse_pairs
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 USUAL = {"n_params": "1B", "tokens": "10B", "replay": "25%", "ptpp": "100"}
 
 
-@click.command()
+@click.command(cls=Grouped)
 @click.argument("law_name", metavar="LAW", shell_complete=complete.laws)
 @click.option("--params", required=True, metavar="K=V,..", help="All parameters of the law, in its units.")
 @click.option("--on", required=True, type=click.Choice(["source", "target"]), help="The loss that they describe.")
@@ -43,7 +44,7 @@ def given(law_name: str, params: str, on: str, note: str, output: str, force: bo
     show(result, asked if set(result.law.inputs) <= set(USUAL) else "")
 
 
-@click.command()
+@click.command(cls=Grouped)
 @options.table
 @options.law
 @options.rows
@@ -74,7 +75,7 @@ def check(runs: str, law_name: str, on: str | None, where: str | None, **rest: A
     show(result, following)
 
 
-@click.command()
+@click.command(cls=Grouped)
 @options.table
 @options.law
 @options.rows
@@ -107,7 +108,7 @@ def fit(runs: str, output: str | None, force: bool, **rest: Any) -> None:
     show(fitted, following or options.same_command(output=f"{fitted.on}.json"))
 
 
-@click.command()
+@click.command(cls=Grouped)
 @options.table
 @click.option(
     "--laws",

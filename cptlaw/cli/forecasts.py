@@ -7,11 +7,12 @@ from typing import Any
 import click
 
 from cptlaw.cli import options
+from cptlaw.cli.grouped import Grouped
 from cptlaw.cli.output import show, show_notes
 from cptlaw.errors import UsageError
 
 
-@click.command()
+@click.command(cls=Grouped)
 @click.argument("fits", nargs=-1, type=click.Path())
 @click.option(
     "--run", "run", metavar="RUNS", type=click.Path(), help="Forecast the end of the unfinished runs in this table."

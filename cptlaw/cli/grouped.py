@@ -6,36 +6,53 @@ from typing import Any
 
 import click
 
-# Group -> names of its parameters, in order; what stands nowhere comes last. The same for every verb.
+# Group -> names of its parameters, in order, the same for every verb. What stands in none is the verb's own (`OTHERS`).
 GROUPS: dict[str, tuple[str, ...]] = {
     "The table": (
-        *("source_eval", "target_eval", "on", "where", "law_name", "columns", "losses", "score_columns"),
-        *("n_params_kind", "schedules", "test_where", "target", "source", "score"),
+        *("source_eval", "target_eval", "on", "where", "law_name", "law_names", "columns", "losses", "score_columns"),
+        *(
+            "n_params_kind",
+            "all_runs",
+            "domain",
+            "anyway",
+            "schedules",
+            "fit_where",
+            "test_where",
+            "anchors_where",
+            "cv",
+        ),
+        *("target", "source", "score", "fits", "scores"),
     ),
     "The question": (
-        *("n_params", "ptpp", "base", "tokens", "target_tokens", "budget", "at", "shift"),
-        *("lr_peak", "merge_weight", "lora_rank", "method", "vocab_added", "lr_pretrain", "batch_tokens", "replay_of"),
-        *("max_epochs", "gpus", "mfu", "gpu_hour", "n", "sizes", "ptpps", "replays", "suggest_budget", "interval"),
+        *("n_params", "ptpp", "base", "tokens", "target_tokens", "unique_target_tokens", "unique_tokens", "budget"),
+        *("at", "points", "every", "replay", "shift", "lr_peak", "merge_weight", "lora_rank", "method", "vocab_added"),
+        *("lr_pretrain", "batch_tokens", "replay_of", "max_epochs", "repetition", "weight_source", "minimise", "gpus"),
+        *("mfu", "gpu_hour", "n", "sizes", "ptpps", "replays", "suggest_budget", "interval"),
     ),
     "Limits": (
-        *("max_forgetting", "max_target_loss", "max_source_loss", "max_tokens", "min_score", "max_drop", "risk"),
-        *("min_replay", "max_replay", "base_source_loss", "base_target_loss", "base_score"),
-        *("forgetting", "reference", "base_law"),
+        *("max_forgetting", "max_target_loss", "max_source_loss", "max_loss", "max_tokens", "min_score", "max_drop"),
+        *("risk", "min_replay", "max_replay", "min_share", "max_share", "within", "base_source_loss"),
+        *("base_target_loss", "base_score", "base_loss", "forgetting", "reference", "base_law"),
     ),
+    "The schedule": (
+        *("vary", "ranges", "shape", "peak", "steps", "warmup", "decay", "end", "tokens_per_step", "max_steps"),
+        *("highest", "floor"),
+    ),
+    "The search": ("delta", "starts", "seed", "fix", "tie", "bound", "prior", "restraint"),
     "Output": ("output", "json", "verbose", "quiet", "explain", "pilots", "title", "png", "pdf", "force", "strict"),
 }
-OTHERS = "The search"
+OTHERS = "Of this verb"
 _PLACES = {name: place for place, name in enumerate(name for names in GROUPS.values() for name in names)}
 _ALL = "cptlaw.help-all"
 
 
 class Grouped(click.Command):
-    """A verb with many options, of which its help shows a few.
+    """A verb whose help has its options in groups; where they are many, it shows a few.
 
     Parameters
     ----------
     few
-        Names of the parameters that ``--help`` shows; ``--help-all`` shows every one.
+        Names of the parameters that ``--help`` shows; ``--help-all`` shows every one. Empty: all are shown.
     **rest
         As `click.Command` takes it.
     """
@@ -46,7 +63,7 @@ class Grouped(click.Command):
         everything = click.Option(
             ["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=_help_all, help="Every option."
         )
-        self.params.append(everything)
+        self.params += [everything] if few else []
 
     def place(self, name: str) -> int:
         """Return where a parameter stands in the help."""
@@ -55,14 +72,14 @@ class Grouped(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options in their groups."""
         of_group = {name: group for group, names in GROUPS.items() for name in names}
-        rows: dict[str, list[tuple[int, tuple[str, str]]]] = {group: [] for group in (*GROUPS, OTHERS)}
+        rows: dict[str, list[tuple[int, tuple[str, str]]]] = {group: [] for group in (OTHERS, *GROUPS)}
         hidden = 0
         for option in self.get_params(ctx):
             shown = option.get_help_record(ctx) if isinstance(option, click.Option) else None
             name = str(option.name)
             if shown is None or {"--help", "--help-all"} & set(option.opts):
                 continue
-            if name not in self.few and not ctx.meta.get(_ALL):
+            if self.few and name not in self.few and not ctx.meta.get(_ALL):
                 hidden += 1
                 continue
             rows[of_group.get(name, OTHERS)].append((self.place(name), shown))

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cptlaw.cli import complete, options
+from cptlaw.cli.grouped import Grouped
 from cptlaw.cli.output import show_json, show_next, show_notes, show_text, wants_json
 
 if TYPE_CHECKING:
     from cptlaw.runs import Runs
 
 
-@click.command("import")
+@click.command("import", cls=Grouped)
 @click.argument("source")
 @options.output("RUNS", "RUNS", "The runs table: .csv, .jsonl or .parquet. [default: print what was understood]")
 @click.option(

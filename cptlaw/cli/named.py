@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import click
 
+from cptlaw.cli.grouped import Grouped
 from cptlaw.errors import among
 
 
 class Named(click.Group):
     """A group that suggests the nearest verb, or question of one, for a name that it does not know."""
+
+    command_class = Grouped
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """Return the verb, or fail with a suggestion."""

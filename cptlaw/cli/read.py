@@ -9,12 +9,13 @@ from typing import Any
 import click
 
 from cptlaw.cli import options
+from cptlaw.cli.grouped import Grouped
 from cptlaw.cli.output import show_json, show_next, show_notes, show_text, wants_json
 
 NOT_UNDERSTOOD = 2
 
 
-@click.command()
+@click.command(cls=Grouped)
 @click.argument("source", metavar="FILE|FOLDER|wandb:..")
 @options.reading
 @options.as_json

@@ -5,10 +5,11 @@ from __future__ import annotations
 import click
 
 from cptlaw.cli import complete, options
+from cptlaw.cli.grouped import Grouped
 from cptlaw.cli.output import show_json, show_next, wants_json
 
 
-@click.command()
+@click.command(cls=Grouped)
 @click.argument("name", required=False, shell_complete=complete.laws)
 @options.as_json
 def laws(name: str | None) -> None:
@@ -44,7 +45,7 @@ def laws(name: str | None) -> None:
         show_next(["cptlaw", "laws", result[0]["name"]])
 
 
-@click.command()
+@click.command(cls=Grouped)
 @click.argument("name", required=False, shell_complete=complete.examples)
 @click.option("--schedules", is_flag=True, help="The path of its schedules file, for laws of loss curves.")
 @options.as_json

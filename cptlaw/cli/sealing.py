@@ -7,11 +7,12 @@ from typing import Any
 import click
 
 from cptlaw.cli import options
+from cptlaw.cli.grouped import Grouped
 from cptlaw.cli.output import show, show_json, wants_json
 from cptlaw.commands import command_line
 
 
-@click.command()
+@click.command(cls=Grouped)
 @click.argument("forecast", metavar="FORECAST.json", type=click.Path())
 @click.option("-o", "--output", required=True, metavar="SEALED.json", type=click.Path(), help="Where the seal goes.")
 @click.option("--git", metavar="RUNS", type=click.Path(), help="Name the commit that holds this runs table.")
@@ -36,7 +37,7 @@ def register(forecast: str, output: str, git: str | None, timestamp: str | None)
     show(seal, then=f"train the runs, then {command_line(['cptlaw', 'score', output, '--runs', 'RUNS.csv'])}")
 
 
-@click.command()
+@click.command(cls=Grouped)
 @click.argument("sealed", nargs=-1, required=True, metavar="SEALED.json ..", type=click.Path())
 @click.option("--runs", required=True, metavar="RUNS", type=click.Path(), help="The table with the measurements.")
 @options.reading

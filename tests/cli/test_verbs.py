@@ -65,6 +65,27 @@ def test_long_verbs_show_ten_options_in_groups_and_all_on_demand(call, verb):
     assert set(options.findall(few)) < set(options.findall(every))
 
 
+def test_every_verb_has_its_options_in_groups_none_left_out(call):
+    import click
+
+    from cptlaw.cli import commands
+
+    listed = []
+    for verb in commands():
+        questions = getattr(verb, "commands", {None: verb})
+        listed += [([verb.name, name] if name else [verb.name], one) for name, one in questions.items()]
+    assert len(listed) >= 28
+    for words, command in listed:
+        code, out, _ = call(*words, "--help-all" if getattr(command, "few", ()) else "--help")
+        assert code == 0
+        headings = re.findall(r"^([A-Z][\w ]+):$", out, re.MULTILINE)
+        order = ("Of this verb", "The table", "The question", "Limits", "The schedule", "The search", "Output")
+        assert headings == [group for group in order if group in headings], words
+        shown = set(re.findall(r"^  (?:-\w, )?(-[-\w]+)", out, re.MULTILINE))
+        wanted = {max(one.opts, key=len) for one in command.params if isinstance(one, click.Option)}
+        assert shown == wanted - {"--help-all"}, words
+
+
 def test_every_verb_has_help_with_an_example(call):
     code, out, _ = call("--help")
     assert code == 0
