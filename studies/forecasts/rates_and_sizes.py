@@ -1,13 +1,14 @@
-"""Forecasts of real CPT over sizes, budgets and rates (`watts_sizes.csv`): a size and a budget ahead, by corpus.
+"""Forecasts of real CPT over sizes, budgets and rates (`watts_sizes.csv`, `watts_gsm8k.csv`), by corpus.
 
-    python -m studies rates_and_sizes --data ../shared/data                    # the tables; eight minutes of CPU
+    python -m studies rates_and_sizes --data ../shared/data                    # the tables; ten minutes of CPU
     python -m studies rates_and_sizes --data ../shared/data --write            # and into studies/bench.md
     python -m studies rates_and_sizes --data ../shared/data --only tulu:wsd    # one corpus and one schedule of bases
 
 Of each corpus and schedule of pre-training, with the tuned rates of pre-training: 150M from 20M and 60M; the largest
 budget of each size from its others; the largest budget of all; all from three runs, taken evenly in the order of size,
-budget and rate, alone and in one table with all runs on the other two corpora. No law is named, what was learned from
-this team's other table is left out, and collapsed runs are not forecast. Beside it stands the nearest measured run.
+budget and rate, alone and in one table with all runs on the other corpora. No law is named, what was learned from this
+team's other table is left out, and collapsed runs are not forecast. Beside it stand the nearest measured run, and a
+straight line in logs: log loss against the logs of the size, budget and rates that vary.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ from cptlaw.fitting.learned import leaving_out
 from cptlaw.forecasting.comparing.baselines import nearest_run
 from studies.harness import data_file, progress, show, write_result
 
-FILE = "watts_sizes.csv"
-CORPORA = tuple(f"{corpus}:{kind}" for corpus in ("tulu", "musicpile", "stackmathqa") for kind in ("cosine", "wsd"))
+FILES = ("watts_sizes.csv", "watts_gsm8k.csv")
+NAMES = ("tulu", "musicpile", "stackmathqa", "gsm8k")
+CORPORA = tuple(f"{corpus}:{kind}" for corpus in NAMES for kind in ("cosine", "wsd"))
 SIZES = {"20M": 2e7, "60M": 6e7, "150M": 1.5e8}
 TOKENS = 10_000_000
 INPUTS = ["n_params", "tokens", "ptpp", "lr_peak", "lr_pretrain"]
@@ -34,7 +36,8 @@ THREE = "all others, from three runs"
 KNOWN = f"{THREE}, the other corpora known"
 OF_BASE = ["n_params", "ptpp", "lr_pretrain", "eval", "loss"]
 LEAST_ROWS = 4  # of the other kinds
-BEHIND = 0.3  # per cent of the loss by which a forecast must err more than the nearest run to be behind it
+BEHIND = 0.3  # per cent of the loss by which a forecast must err more than another to be behind it
+BESIDE = ("nearest", "line")
 
 
 def load(file: pd.DataFrame, corpus: str, kind: str) -> pd.DataFrame:
@@ -96,6 +99,19 @@ def with_others(runs: pd.DataFrame, fitted: pd.Series[bool], others: list[pd.Dat
     return table[(table["tokens"] > 0) | ~table.duplicated([*OF_BASE, "tokens"])]
 
 
+def straight_line(fitted: pd.DataFrame, asked: pd.DataFrame) -> np.ndarray:
+    """Return log losses of a straight line in the logs of the inputs that vary over the fitted rows.
+
+    Least squares, the smallest slopes where rows leave them open.
+    """
+    varying = [name for name in INPUTS if fitted[name].nunique() > 1]
+    center = np.log(fitted[varying]).mean()
+    near = np.column_stack([np.ones(len(fitted)), np.log(fitted[varying]) - center])
+    far = np.column_stack([np.ones(len(asked)), np.log(asked[varying]) - center])
+    slopes: np.ndarray = np.linalg.lstsq(near, np.log(fitted["loss"].to_numpy(dtype=float)), rcond=1e-6)[0]
+    return far @ slopes
+
+
 def forecasts(runs: pd.DataFrame, corpus: str, others: list[pd.DataFrame]) -> Iterator[dict[str, object]]:
     """Yield the errors of each cut and loss, in percent; `others` are the runs on the other corpora."""
     broken = collapsed_runs(runs, set(runs["run"]))
@@ -124,6 +140,7 @@ def forecasts(runs: pd.DataFrame, corpus: str, others: list[pd.DataFrame]) -> It
                 "on": role,
                 "error": 100 * float(np.abs(middle - loss).mean()),
                 "nearest": 100 * float(np.abs(plain - loss).mean()),
+                "line": 100 * float(np.abs(straight_line(lower, upper) - loss).mean()),
                 "inside": float(np.mean((low <= loss) & (loss <= high))),
                 "half": 50 * float(np.median(high - low)),
             }
@@ -131,14 +148,16 @@ def forecasts(runs: pd.DataFrame, corpus: str, others: list[pd.DataFrame]) -> It
 
 def tables(found: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Return one line per kind of forecast, and the errors of each corpus beside those of the nearest run."""
-    behind = found["error"] > found["nearest"] + BEHIND
-    means = found.assign(behind=behind).groupby(["kind", "on"], sort=False)
+    behind = {f"behind_{name}": found["error"] > found[name] + BEHIND for name in BESIDE}
     lines = []
-    for (kind, role), part in means:
-        error, nearest, half = (f"{part[name].mean():.1f}" for name in ("error", "nearest", "half"))
-        inside = f"{part['inside'].mean():.2f}"
-        lines.append([kind, role, len(part), error, nearest, int(part["behind"].sum()), inside, half])
-    heads = ["forecast", "loss", "cuts", "error", "nearest run", f"{BEHIND} behind it", "inside 90 %", "half-width"]
+    for (kind, role), part in found.assign(**behind).groupby(["kind", "on"], sort=False):
+        errors = [f"{part[name].mean():.1f}" for name in ("error", *BESIDE)]
+        counts = [int(part[f"behind_{name}"].sum()) for name in BESIDE]
+        lines.append(
+            [kind, role, len(part), *errors, *counts, f"{part['inside'].mean():.2f}", f"{part['half'].mean():.1f}"]
+        )
+    heads = ["forecast", "loss", "cuts", "error", "nearest run", "line", "behind it", "behind the line"]
+    heads += ["inside 90 %", "half-width"]
     every = found.groupby(["corpus", "kind", "on"], sort=False)[["error", "nearest"]].mean()
     cells = (every["error"].map("{:.1f}".format) + " (" + every["nearest"].map("{:.1f}".format) + ")").unstack("on")
     cells = cells[["target", "source"]].fillna("-").agg(", ".join, axis=1).unstack("kind", fill_value="-")
@@ -153,7 +172,7 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(CORPORA), help="corpora with the schedule of their bases")
     parser.add_argument("--write", action="store_true", help="write the tables to studies/results")
     asked = parser.parse_args()
-    file = pd.read_csv(data_file(FILE, asked.data))
+    file = pd.concat([pd.read_csv(data_file(name, asked.data)) for name in FILES], ignore_index=True)
     known = {name: load(file, *name.split(":")) for name in CORPORA}
     rows = [
         row
