@@ -18,6 +18,7 @@ from typing import Any
 
 import click
 import yaml
+from curves import card_curve
 from equations import NoEquationError, mathml
 from mkdocs.structure.files import File, Files
 
@@ -173,6 +174,8 @@ def card(chosen: Law) -> str:
         "",
         *_drawn(said["equation"]),
         f"    {said['equation']}",
+        "",
+        card_curve(chosen),
         "",
         f"{said['source']} (**{said['status']}**).",
         "",

@@ -9,6 +9,7 @@ import pytest
 from cptlaw.laws import LAWS, describe, law
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "docs"))
+from curves import card_curve
 from equations import NoEquationError, mathml
 
 WORDS = ["cmr"]  # two equations with words between, which stay as they are written
@@ -37,3 +38,15 @@ def test_what_stands_below_a_bar_is_one_factor_and_what_follows_stands_beside():
     assert "<mi>&nu;</mi>" in drawn
     with pytest.raises(NoEquationError):
         mathml("L = A whatever is trained")
+
+
+@pytest.mark.parametrize("name", sorted(LAWS))
+def test_every_law_has_a_curve(name):
+    """Of finite points, none flat."""
+    drawn = card_curve(law(name))
+    lines = re.findall(r'<path d="M([-\d. L]+)" fill="none" stroke="#', drawn)
+    assert 1 <= len(lines) <= 2
+    for line in lines:
+        heights = [float(point.split(" ")[1]) for point in line.split("L")]
+        assert len(heights) >= 80
+        assert max(heights) - min(heights) > 10  # of 176 pixels
