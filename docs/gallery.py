@@ -134,12 +134,6 @@ def pieces() -> Iterator[Piece]:
         'cl.figures.loss_curves(runs, "target", schedules=schedules)',
         "What a schedule does to the loss, on one axis of steps.",
     )
-    found = cl.suggest(target, at="n_params=124672,tokens=1M,replay=25%,ptpp=279", budget="1e13", n=6)
-    yield Piece(
-        cl.figures.suggested_cells(found, target.data),
-        'cl.figures.suggested_cells(cl.suggest(target, at=.., budget="1e13"), target.data)',
-        "Which runs to make next, on the map of those that were made.",
-    )
     yield from plots(runs, target, source)
 
 

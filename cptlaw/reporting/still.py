@@ -95,7 +95,7 @@ class Scale:
         """The pixels of ticks, and what stands there."""
         values, texts = self.axis.get("tickvals"), self.axis.get("ticktext")
         if values is None:
-            step = _step((self.high - self.low) / TICKS)
+            step = tick_step((self.high - self.low) / TICKS)
             numbers = np.arange(math.ceil(self.low / step), math.floor(self.high / step) + 1) * step
             values = 10.0**numbers if self.log else numbers
         texts = [self._text(value) for value in values] if texts is None else texts
@@ -109,7 +109,8 @@ class Scale:
         return format_quantity(value) if self.log else f"{value:.4g}"
 
 
-def _step(rough: float) -> float:
+def tick_step(rough: float) -> float:
+    """Return the round number nearest to a distance of ticks."""
     power = 10.0 ** math.floor(math.log10(rough))
     return power * min((1, 2, 5, 10), key=lambda digit: abs(digit - rough / power))
 

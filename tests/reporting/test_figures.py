@@ -162,6 +162,16 @@ def test_risk_contours_are_the_planners_own(drawn, fits):
     assert first_tokens(trace) == pytest.approx(plan.tokens, rel=0.05)
 
 
+def test_the_map_has_four_kinds_of_line_and_none_lies_under_a_limit(drawn):
+    lines = [trace for trace in drawn["map"].drawing.data if trace.type == "contour"]
+    assert len({trace.name for trace in lines}) == len(lines) <= 4
+    contours = lines[0].contours
+    assert lines[0].name.startswith("target loss")
+    levels = np.arange(contours.start, contours.end, contours.size)
+    assert 3 <= len(levels) <= 9
+    assert np.abs(levels - LIMITS["max_target_loss"]).min() > 0.2 * contours.size
+
+
 def test_the_star_lies_on_the_edge_that_binds_it_where_more_tokens_forget_more(fits):
     """At given tokens the best replay is that at which the limit on forgetting holds with the risk, and no other."""
     asked = {**MODEL, "max_forgetting": 0.25, "base_source_loss": 1.7293}

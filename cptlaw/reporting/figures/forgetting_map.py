@@ -5,6 +5,7 @@ The layout of figure 2 of Goffinet et al. 2025 (arXiv:2510.23198).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,10 +21,12 @@ from cptlaw.planning.scenario import MinTokens, read_scenario
 from cptlaw.planning.solve import worst_excess
 from cptlaw.reporting.figures.figure import INK, MAP_COLOURS, STAR, Figure, axis, blank
 from cptlaw.reporting.figures.losses_by_replay import losses_by_replay
+from cptlaw.reporting.still import tick_step
 from cptlaw.units import format_percent, format_quantity
 
 ROWS, COLUMNS = 51, 61  # of the map: replay, tokens
 RISKS = (0.8, 0.95)
+LABEL = {"size": 11, "color": INK}
 DARK = "#B3261E"
 WIDER = 3.0  # times beyond what the fits have seen that the map shows
 
@@ -123,12 +126,12 @@ def _draw(mix: FittedMix, plan: MixPlan | None, risks: Sequence[float], max_toke
         x=tokens,
         y=replay,
         z=np.round(data["target_loss"].to_numpy().reshape(shape), 5),
-        contours={"coloring": "lines", "showlabels": True, "labelfont": {"size": 11, "color": INK}},
+        contours=_levels(data["target_loss"]) | {"coloring": "lines", "showlabels": True, "labelfont": LABEL},
         line={"width": 1, "dash": "dot"},
         colorscale=[[0, INK], [1, INK]],
         showscale=False,
         showlegend=True,
-        ncontours=7,
+        autocontour=False,
         name=f"target loss ({mix.unit})",
         hoverinfo="skip",
     )
@@ -153,6 +156,13 @@ def _draw(mix: FittedMix, plan: MixPlan | None, risks: Sequence[float], max_toke
         overwrite=True,  # merging into what is not there yet takes six times as long
     )
     return Figure("forgetting-map", _title(mix, plan, data), _caption(mix, plan, values), data, drawing)
+
+
+def _levels(losses: pd.Series[float]) -> dict[str, float]:
+    """Return five levels or so between round numbers, which limits are: no line lies under the edge of a limit."""
+    low, high = float(losses.min()), float(losses.max())
+    size = tick_step(max(high - low, 1e-9) / 5)
+    return {"start": (math.floor(low / size) + 0.5) * size, "end": high, "size": size}
 
 
 def _grid(mix: FittedMix, plan: MixPlan | None, max_tokens: float) -> tuple[Array, Array]:
