@@ -184,9 +184,9 @@ class Session:
         return re.sub(r"\$(\w+)", lambda match: self.variables[match[1]], word)
 
     def visible(self, text: str) -> str:
-        """Return output without the folders of this machine."""
+        """Return output without the folders of this machine; variables stand in quotes, for paths with a space."""
         for name, value in self.variables.items():
-            text = text.replace(shlex.quote(value), f"${name}").replace(value, f"${name}")
+            text = text.replace(shlex.quote(value), f'"${name}"').replace(value, f'"${name}"')
         return text.replace(f"{self.folder}/", "")
 
 

@@ -66,8 +66,8 @@ def cli() -> None:
     Without runs, and on runs that come with the package:
       cptlaw answer --n-params 8B --ptpp 1875 --target-tokens 20B --shift language
       RUNS=$(cptlaw example en-fr-pilot)
-      cptlaw check $RUNS --on target
-      cptlaw answer $RUNS --n-params 124672 --ptpp 279 --tokens 1M --max-forgetting 25%
+      cptlaw check "$RUNS" --on target
+      cptlaw answer "$RUNS" --n-params 124672 --ptpp 279 --tokens 1M --max-forgetting 25%
     """
 
 
