@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,7 +15,7 @@ from cptlaw.cli.output import JSON, STRICT, VERBOSITY, show_notes, wants_json
 from cptlaw.units import parse_pairs, parse_quantity
 
 if TYPE_CHECKING:
-    from cptlaw.runs import Question, Runs
+    from cptlaw.runs import Question, Reading, Runs
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -281,23 +281,16 @@ def read_table(runs: str, options: dict[str, Any]) -> Runs:
 
     On a terminal it asks about columns that explain losses and are not understood; the replies are kept.
     """
-    from cptlaw.runs import UnreadColumnError, questions, read_runs
+    from cptlaw.runs import read_runs, understand
 
     given = how_to_read(options)
-    asked: Sequence[Question]
-    try:
-        table = read_runs(runs, **given)
-        asked = questions(table, options.get("where")) if may_ask() else ()
-        answered = not any(one.explains for one in asked)
-    except UnreadColumnError as error:
-        if not may_ask():
-            raise
-        asked, answered = error.asked, False
-    if not answered:
-        given = with_answers(asked, given)
-        table = read_runs(runs, **given)
-        if (kept := keep_answers(runs, given)) is not None:
-            show_notes([f"kept in {kept}"])
+    if may_ask():
+        reading = understand(runs, where=options.get("where"), **given)
+        if can_be_answered(reading):
+            given = with_answers(reading.open, given)
+            if (kept := keep_answers(runs, given)) is not None:
+                show_notes([f"kept in {kept}"])
+    table = read_runs(runs, **given)
     show_notes(table.notes)
     return table
 
@@ -307,28 +300,34 @@ def may_ask() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty() and not wants_json()
 
 
+def can_be_answered(reading: Reading) -> bool:
+    """Whether a table is not understood, and options would tell all that is missing."""
+    return not reading.understood and all(one.flag for one in reading.open)
+
+
 def with_answers(asked: Iterable[Question], given: Mapping[str, Any]) -> dict[str, Any]:
     """Ask each question that is open on the terminal, and return how to read with the replies."""
-    from cptlaw.runs.expressions import as_texts, column_pairs
+    from cptlaw.runs.question import with_reply
 
-    replies = as_texts(given.get("columns") or {})
     for one in asked:
         click.echo(one.question, err=True)
         for number, choice in enumerate(one.choices, 1):
             click.echo(f"  {number}. {choice}", err=True)
         # What can be read as no reply is asked again.
         answered = functools.partial(_reply, {str(number): choice for number, choice in enumerate(one.choices, 1)})
-        replies.append(click.prompt("Number, or NAME=COLUMN", default="1", err=True, value_proc=answered))
-    return {**given, "columns": column_pairs(replies)}
+        first = "1" if one.choices else None
+        reply = click.prompt("Number, NAME=COLUMN, or an option", default=first, err=True, value_proc=answered)
+        given = with_reply(given, reply)
+    return dict(given)
 
 
 def _reply(known: Mapping[str, str], text: str) -> str:
     from cptlaw.errors import UsageError
-    from cptlaw.runs.expressions import column_pairs
+    from cptlaw.runs.question import arguments_of
 
     choice = known.get(text.strip(), text.strip())
     try:
-        column_pairs([choice])
+        arguments_of(choice)
     except UsageError as error:
         raise click.UsageError(str(error)) from None
     return choice

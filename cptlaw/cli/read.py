@@ -35,7 +35,7 @@ def read(source: str, **rest: Any) -> None:
 
     given = options.how_to_read(rest)
     reading = cl.read(source, **given)
-    if not reading.understood and options.may_ask():
+    if options.may_ask() and options.can_be_answered(reading):
         given = options.with_answers(reading.open, given)
         reading = cl.read(source, **given)
     kept = options.keep_answers(source, given) if reading.understood and Path(source).is_file() else None

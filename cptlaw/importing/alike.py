@@ -12,14 +12,12 @@ import pandas as pd
 from cptlaw.errors import DataError, listed
 from cptlaw.importing.history import History
 from cptlaw.runs.metrics import is_score, metric_name
+from cptlaw.runs.run_names import PART
 
 # Of a loss. Seeds and the order of text move one by a few thousandths; of models of 75,000 parameters, as small as
 # anybody fits, by up to .024 in mid-run (the example pilot).
 NOISE, NOISE_OF_SMALL, SMALL = 0.01, 0.03, 1e7
 _OF_POINTS = ("run", "eval", "loss", "step", "tokens", "flops", "samples", "metric", "n_items", "chance", "lr")
-_PART = re.compile(
-    r"(?P<word>[A-Za-z]*)(?P<sign>[-_=]?)(?P<number>\d+(?:\.\d+)?(?:e-?\d+)?)(?P<unit>[KMBkmb]?)(?![A-Za-z])"
-)
 # What the parts of names of runs stand for, by the word before the number or the unit behind it.
 _MEANT = {
     **dict.fromkeys(("r", "replay", "mix"), "{replay}"),
@@ -118,7 +116,7 @@ def _message(
 
 def _generalised(name: str, names: Sequence[str]) -> str:
     used: dict[str, int] = defaultdict(int)
-    values = [[match[0] for match in _PART.finditer(one)] for one in names]
+    values = [[match[0] for match in PART.finditer(one)] for one in names]
 
     def part(match: re.Match[str]) -> str:
         word, unit = match["word"].lower(), match["unit"].upper()
@@ -139,8 +137,8 @@ def _generalised(name: str, names: Sequence[str]) -> str:
             return match[0]
         return f"{match['word']}{match['sign']}{meant}"
 
-    return _PART.sub(part, name)
+    return PART.sub(part, name)
 
 
 def _numbers_after(word: str, names: Sequence[str]) -> list[tuple[str]]:
-    return [(match["number"],) for name in names for match in _PART.finditer(name) if match["word"].lower() == word]
+    return [(match["number"],) for name in names for match in PART.finditer(name) if match["word"].lower() == word]

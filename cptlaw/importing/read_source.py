@@ -57,7 +57,7 @@ def read(
     [('rr', "--columns 'replay=rr'", True)]
     """
     roles = {"source_eval": source_eval, "target_eval": target_eval}
-    of_logs = {"n_params_kind": n_params_kind, "all_runs": all_runs}
+    of_logs: dict[str, Any] = {"n_params_kind": n_params_kind, "all_runs": all_runs}
     if _is_log(source):
         return _of_logs(source, of_logs, roles)
     reading = understand(source, columns=columns, losses=losses, scores=scores, **of_logs, **roles)

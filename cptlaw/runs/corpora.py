@@ -15,6 +15,7 @@ from cptlaw.runs.convert import to_numbers
 from cptlaw.runs.naming import Naming
 from cptlaw.runs.numbers import checked_numbers
 from cptlaw.runs.problems import Problems
+from cptlaw.runs.question import as_flag
 from cptlaw.runs.schema import MIX, Column, canonical_name, column_of, corpus_of, mix_columns
 
 MAPPING = "mix"
@@ -57,7 +58,7 @@ def add_mix(
     known = shares.notna().any(axis=1)
     sums = shares.sum(axis=1)
     if len(columns) == 1 and "replay" not in data and bool((sums[known] < 1.0 - OFF).any()):
-        problems.add(_share_of_one(str(shares.columns[0]), frame.columns))
+        problems.add(*_share_of_one(str(shares.columns[0]), frame.columns))
         return ()
     filled = shares.where(~known, shares.fillna(0.0), axis=0)
     check_sums(filled, problems)
@@ -75,14 +76,15 @@ def add_mix(
     return tuple(notes)
 
 
-def _share_of_one(name: str, header: Iterable[object]) -> str:
-    """Return what is asked where a mix names one of its corpora alone."""
+def _share_of_one(name: str, header: Iterable[object]) -> tuple[str, list[str]]:
+    """Return what is asked where a mix names one of its corpora alone, and the choices."""
     place = next((str(one) for one in header if canonical_name(str(one)) == name), name)
+    choices = [f"replay={place}", f"replay=1-{place}"]
     return (
-        f"column {place!r} is the share of one corpus, and nothing says what the rest is. Say --columns "
-        f"'replay={place}' where it is the old text, --columns 'replay=1-{place}' where it is the new one, or give "
-        f"each corpus a column mix_NAME."
-    )
+        f"column {place!r} is the share of one corpus, and nothing says what the rest is. Say {as_flag(choices[0])} "
+        f"where it is the old text, {as_flag(choices[1])} where it is the new one, or give each corpus a column "
+        f"mix_NAME."
+    ), choices
 
 
 def check_sums(frame: pd.DataFrame, problems: Problems) -> None:

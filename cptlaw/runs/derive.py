@@ -12,7 +12,7 @@ from cptlaw.runs.convert import to_numbers
 from cptlaw.runs.schema import normal_name
 
 # Names under which trainers log the two factors of a batch's tokens; neither is a column of a runs table by itself.
-BATCH_SIZES = ("batch_size", "global_batch_size", "train_batch_size", "total_batch_size")
+BATCH_SIZES = ("batch_size", "global_batch_size", "gbs", "train_batch_size", "total_batch_size")
 LENGTHS = ("seq_length", "max_seq_length", "sequence_length", "seq_len", "block_size", "cutoff_len", "context_length")
 
 
@@ -32,7 +32,7 @@ def derived(data: MutableMapping[Hashable, object], frame: pd.DataFrame) -> tupl
     """
     notes = []
     if "tokens" not in data and "step" in data:
-        if "batch_tokens" not in data and (batch := _product(frame)) is not None:
+        if "batch_tokens" not in data and (batch := tokens_of_a_step(frame)) is not None:
             data["batch_tokens"] = batch
             notes.append("batch_tokens: batch size x sequence length")
         adapting = {**data, "step": _adapting_steps(data)} if "phase" in data else data
@@ -70,7 +70,7 @@ def _adapting_steps(data: Mapping[Hashable, object]) -> np.ndarray:
     return values
 
 
-def _product(frame: pd.DataFrame) -> np.ndarray | None:
+def tokens_of_a_step(frame: pd.DataFrame) -> np.ndarray | None:
     """Return sequences of a step x tokens of a sequence, (n,), where the table holds one column of each."""
     sequences, length = _one_of(frame, BATCH_SIZES), _one_of(frame, LENGTHS)
     return None if sequences is None or length is None else np.asarray(sequences * length)

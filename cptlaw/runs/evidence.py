@@ -101,7 +101,11 @@ class Evidence:
 
     def effects(self, name: str) -> list[Effect]:
         """Return what a column explains of each eval: among rows alike in all else, or else in what was read."""
-        others = [code for other, code in self.codes.items() if other != name and code.max(initial=0) < len(code) // 3]
+        # A column that says the same, such as the share of the other corpus, leaves no rows to compare.
+        own = self.codes[name]
+        others = [
+            code for code in self.codes.values() if code.max(initial=0) < len(code) // 3 and not _alike(own, code)
+        ]
         apart = self._effects(name, _joint([self.settings, *others], len(self.frame)))
         if any(effect.explains for effect in apart):
             return apart
@@ -187,6 +191,12 @@ def _joint(every: Sequence[Codes], n: int) -> Codes:
     for codes in every:
         result = pd.factorize(result * (codes.max(initial=0) + 1) + codes)[0].astype(np.int64)
     return result
+
+
+def _alike(first: Codes, second: Codes) -> bool:
+    """Whether two codes part the rows in the same way."""
+    joint = first * (second.max(initial=0) + 1) + second
+    return len(np.unique(joint)) == len(np.unique(first)) == len(np.unique(second))
 
 
 def _codes(column: pd.Series) -> Codes:

@@ -23,7 +23,7 @@ FAILED = frozenset(
     "oom failed crash crashed diverged killed timeout preempted running pending skipped error cancelled aborted".split()
 )
 _OTHER_UNITS = frozenset(
-    "nat nats token tokens tok toks param params parameters step steps frac fraction share bits - id name text".split()
+    "nat nats token tokens tok toks param params parameters step steps frac fraction bits per - id name text".split()
 )
 _ERROR = re.compile(rf"\s*({NUMBER})\s*(?:±|\+/-|\+-|\\pm)\s*{NUMBER}\s*|\s*({NUMBER})\s*\([0-9.]+\)\s*")
 _PARTS = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%?\s*[:/]\s*(\d+(?:\.\d+)?)\s*%?\s*")
@@ -43,17 +43,19 @@ def units_below(raw: RawTable) -> RawTable:
     known = {name: _unit(text) for name, text in units.items()}
     if not units or None in known.values() or not any(_is_number(frame[name].iloc[1]) for name in units):
         return raw
-    kept = {name: f"{name} ({units[name].strip('[]()')})" for name, kind in known.items() if kind}
+    # Of "M params" the first word scales, and the rest is what the column's own name says too.
+    kept = {name: f"{name} ({units[name].strip('[]()').split()[0]})" for name, kind in known.items() if kind}
     rest = frame.iloc[1:].rename(columns=kept)
     return raw.reshaped(rest, f"the row below the header holds units: {listed(kept.values() or units.values())}")
 
 
 def _unit(text: str) -> str | None:
     """Return ``"scaled"`` for a unit that scales its numbers, nothing for another unit, ``None`` for what is none."""
-    word = text.strip().strip("[]()").lower()
-    if word in AMOUNTS or word in PERCENT or word == "%":
+    words = text.strip().strip("[]()").lower().split()
+    first, rest = words[0] if words else "", set(words[1:])
+    if rest <= _OTHER_UNITS and (first in AMOUNTS or first in PERCENT or first == "%"):
         return "scaled"
-    return "" if word in _OTHER_UNITS else None
+    return "" if set(words) <= _OTHER_UNITS or "/" in first else None
 
 
 def without_summaries(raw: RawTable) -> RawTable:
@@ -80,7 +82,7 @@ def without_errors(raw: RawTable) -> RawTable:
 
 
 def parts_as_shares(raw: RawTable) -> RawTable:
-    """Return a table with the first share of two that add up to a hundred, as in ``80:20``, in columns nobody named."""
+    """Return a table with the first share of two that add up to a hundred, as in ``80:20``, in columns of shares."""
 
     def share(match: re.Match[str]) -> float | None:
         first, second = float(match[1]), float(match[2])
@@ -92,9 +94,10 @@ def parts_as_shares(raw: RawTable) -> RawTable:
 def _mapped(
     raw: RawTable, form: re.Pattern[str], value: Callable[[re.Match[str]], Any], note: str, whole: bool = False
 ) -> RawTable:
-    """Return a table with the cells of a form replaced: in each column, or in free columns that have no other cells."""
+    """Return a table with the cells of a form replaced: in each column, or in shares that have no other cells."""
     texts, columns = raw.naming.text_columns, {}
-    for name in raw.free if whole else map(str, raw.frame.columns):
+    shares = [*raw.free, *([raw.taken["replay"]] if "replay" in raw.taken else [])]
+    for name in shares if whole else map(str, raw.frame.columns):
         cells = raw.frame[name]
         if name in texts or pd.api.types.is_numeric_dtype(cells):
             continue

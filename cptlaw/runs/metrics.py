@@ -47,6 +47,7 @@ USUAL_UNIT = "nats per token"
 # Of several scores of one task the first of these keeps the task's name, the others get their metric's behind it.
 FIRST = ("loss", "accuracy", "exact_match", "accuracy_norm", "pass@1", "f1", "score")
 
+HIGHEST_LOSS = 13.0  # nats per token: a uniform guess over half a million words
 FEW_IN_PERCENT = 0.25  # values above 1 for each one in (0, 1]: up to here they are a slip rather than the unit
 
 Mask = npt.NDArray[np.bool_]

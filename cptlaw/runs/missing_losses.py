@@ -2,32 +2,47 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 
 from cptlaw.commands import command_line
-from cptlaw.errors import DataError
+from cptlaw.runs.base_rows import BASE_WORDS
 from cptlaw.runs.convert import to_numbers
+from cptlaw.runs.metrics import HIGHEST_LOSS
 from cptlaw.runs.naming import loss_columns, missing_column, quoted
+from cptlaw.runs.question import NotUnderstoodError, as_flag
 from cptlaw.runs.raw_table import RawTable
 from cptlaw.runs.schema import normal_name
+from cptlaw.runs.tracker_names import role_of_name, words_of
 
-LOWEST, HIGHEST = 0.2, 13.0  # nats per token; the highest is a uniform guess over half a million words
+LOWEST_LOSS = 0.2  # nats per token
 LEAST_LEVELS = 3
 WIDEST = 3.0  # nats by which a loss may differ from a base model's
-DELTA = re.compile(r"(?:^|_)(?:d|delta|diff|difference|change|forgetting|rise|gain)(?:_|$)")
-OLD, NEW = frozenset("old source src general base pretrain orig".split()), frozenset("new target tgt domain".split())
+DELTA_WORDS = frozenset("d delta diff difference change forgetting rise gain".split())
 MEASURE = frozenset("loss losses val valid validation eval test ce nll xent nats".split())
 NO_LOSS = frozenset("lr rate epoch epochs hour hours day days gb weight decay temperature beta dropout id seed".split())
 
 
-def no_losses(raw: RawTable) -> DataError:
+def no_losses(raw: RawTable) -> NotUnderstoodError:
     """Return the error for a table without a column of losses, with the options that would read what may be some."""
     error = missing_column("loss", map(str, raw.frame.columns), raw.label)
     more = "" if raw.path is None else f" {command_line(['cptlaw', 'read', raw.label])} shows how the rest is read."
-    return DataError(f"{error}{_of_values(raw)}{_of_differences(raw)}{more}")
+    found = possible_losses(raw)
+    choices, text = error.choices, ""
+    if not loss_columns(map(str, raw.frame.columns)) and found:
+        choices = (_choice(found, "eval" in raw.taken or "domain" in raw.taken),)
+        which = "them" if len(found) > 1 else "it"
+        text = f" By its numbers, {quoted(found.values())} may hold losses: {as_flag(choices[0])} reads {which}."
+    return NotUnderstoodError(f"{error}{text}{_of_differences(raw)}{more}", choices, error.form)
+
+
+def _choice(found: Mapping[str, str], has_evals: bool) -> str:
+    """Return how columns of losses are read: the one of a long table, or one for each eval of a wide table."""
+    if has_evals or (len(found) == 1 and not {"source", "target"} & set(found)):
+        return f"loss={next(iter(found.values()))}"
+    return command_line(["--losses", ",".join(f"{name}={place}" for name, place in found.items())])
 
 
 def possible_losses(raw: RawTable) -> dict[str, str]:
@@ -39,34 +54,54 @@ def possible_losses(raw: RawTable) -> dict[str, str]:
     >>> possible_losses(RawTable(frame, "runs.csv"))
     {'source': 'val_old', 'target': 'val_new'}
     """
-    found = {_eval_of(name): name for name in raw.free if _like_losses(raw.frame[name]) and not _words(name) & NO_LOSS}
-    roles = {
-        role: [name for name in found if _words(name) & words] for role, words in (("source", OLD), ("target", NEW))
+    found = {
+        _eval_of(name): name for name in raw.free if _like_losses(raw.frame[name]) and not words_of(name) & NO_LOSS
     }
+    roles = {role: [name for name in found if role_of_name(name) == role] for role in ("source", "target")}
     told = {names[0]: role for role, names in roles.items() if len(names) == 1 and role not in found}
+    if len(found) == 2 and len(told) == 1:
+        told |= {name: "target" if "source" in told.values() else "source" for name in found if name not in told}
     return {told.get(name, name): place for name, place in found.items()}
 
 
-def _of_values(raw: RawTable) -> str:
-    if loss_columns(map(str, raw.frame.columns)):
-        return ""  # named so, and said
-    found = possible_losses(raw)
-    if not found:
-        return ""
-    flag = command_line(["--losses", ",".join(f"{name}={place}" for name, place in found.items())])
-    return (
-        f" By its numbers, {quoted(found.values())} may hold losses: {flag} reads {'them' if len(found) > 1 else 'it'}."
-    )
+def refuse_differences(raw: RawTable, losses: Mapping[str, str]) -> None:
+    """Refuse a wide table whose losses of base models stand beside differences from them, and none of the runs.
+
+    Raises
+    ------
+    NotUnderstoodError
+        With the option that adds them.
+    """
+    for name, place in losses.items():
+        rest = words_of(place) - BASE_WORDS - MEASURE
+        beside = [one for one in _differences(raw) if words_of(one) - DELTA_WORDS - MEASURE == rest]
+        if words_of(place) & BASE_WORDS and len(beside) == 1:
+            read = {**losses, name: f"{place}+`{beside[0]}`"}
+            read = {"_".join(sorted(rest)) if one == name and rest else one: what for one, what in read.items()}
+            choice = command_line(["--losses", ",".join(f"{one}={what}" for one, what in read.items())])
+            raise NotUnderstoodError(
+                f"{raw.label}: {place!r} seems to hold the losses of base models, and {beside[0]!r} what each run adds "
+                f"to them. {choice} adds them; any other --losses is read as it says.",
+                [choice],
+            )
+
+
+def _differences(raw: RawTable) -> list[str]:
+    """Return the columns that look like differences from another loss."""
+    found = []
+    for name in raw.free:
+        values = to_numbers(raw.frame[name])[0] if words_of(name) & DELTA_WORDS else np.array([np.inf])
+        if bool((np.abs(values[~np.isnan(values)]) < WIDEST).all()):
+            found.append(name)
+    return found
 
 
 def _of_differences(raw: RawTable) -> str:
-    for name in raw.free:
-        values = to_numbers(raw.frame[name])[0] if DELTA.search(normal_name(name)) else np.array([np.inf])
-        if bool((np.abs(values[~np.isnan(values)]) < WIDEST).all()):
-            return (
-                f" {name!r} looks like a difference from the base model's loss: where that is 2.9, --losses "
-                f"'source=2.9+`{name}`' adds it."
-            )
+    for name in _differences(raw)[:1]:
+        return (
+            f" {name!r} looks like a difference from the base model's loss: --losses 'source=BASE+`{name}`' adds it, "
+            "with that loss for BASE."
+        )
     return ""
 
 
@@ -76,11 +111,7 @@ def _like_losses(cells: pd.Series) -> bool:
     known = values[~np.isnan(values)]
     if unreadable.any() or len(np.unique(known)) < min(LEAST_LEVELS, len(cells)) or not len(known):
         return False
-    return bool(known.min() > LOWEST and 1.0 < known.max() < HIGHEST and (known % 1.0 != 0).any())
-
-
-def _words(name: str) -> set[str]:
-    return set(normal_name(name).split("_"))
+    return bool(known.min() > LOWEST_LOSS and 1.0 < known.max() < HIGHEST_LOSS and (known % 1.0 != 0).any())
 
 
 def _eval_of(name: str) -> str:

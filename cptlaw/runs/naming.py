@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
+from cptlaw.commands import command_line
 from cptlaw.errors import DataError, UsageError, did_you_mean, listed
 from cptlaw.runs.expressions import IGNORE, expression
+from cptlaw.runs.question import NotUnderstoodError, as_flag
 from cptlaw.runs.schema import COLUMNS, LAST_RESORTS, canonical_name, column_of, corpus_of, normal_name
 from cptlaw.runs.tracker_names import PLACES, VALIDATION, meaning_of_name
 
@@ -127,10 +129,11 @@ def _refuse_twice(names: list[str], label: str) -> None:
 
 def _alias_error(canonical: str, aliases: list[str], label: str) -> NoReturn:
     listed = " and ".join(repr(alias) for alias in aliases)
-    raise DataError(
+    choices = [f"{canonical}={alias}" for alias in aliases]
+    raise NotUnderstoodError(
         f"{label}: columns {listed} both stand for {canonical!r}. Expected one of them; rename the right one "
-        f"to {canonical!r}, or say which with columns={{{canonical!r}: {aliases[0]!r}}} "
-        f"(--columns '{canonical}={aliases[0]}')."
+        f"to {canonical!r}, or say which with columns={{{canonical!r}: {aliases[0]!r}}} ({as_flag(choices[0])}).",
+        choices,
     )
 
 
@@ -152,7 +155,7 @@ def _by_meaning(known: list[str], free: list[str], taken: Mapping[str, str], lab
     return chosen
 
 
-def missing_column(column: str, header: Iterable[str], label: str) -> DataError:
+def missing_column(column: str, header: Iterable[str], label: str) -> NotUnderstoodError:
     """Return the error for a column that is needed and not there, with the columns that are."""
     names = list(header)
     # What already means another column is no misspelling of this one: pt_tokens are not adaptation tokens.
@@ -161,11 +164,14 @@ def missing_column(column: str, header: Iterable[str], label: str) -> DataError:
     hint = f" Did you mean {' or '.join(map(repr, alike[:3]))}?" if alike else did_you_mean(column, free)
     meaning = f" ({COLUMNS[column].meaning})" if column in COLUMNS else ""
     place = alike[0] if len(alike) == 1 else "NAME IN THE FILE"
-    more = _wide(names) if column == "loss" else _one_value(column)
-    return DataError(
+    flag, wide = as_flag(f"{column}={place}"), _losses_flag(names) if column == "loss" else ""
+    more = _wide(wide, names) if column == "loss" else _one_value(column)
+    return NotUnderstoodError(
         f"{label}: column {column!r}{meaning} is missing.{hint} Columns found: {quoted(names)}. "
         f"Rename the column, or say which one it is with columns={{{column!r}: {place!r}}} "
-        f"(--columns '{column}={place}').{more}{_headless(names)}"
+        f"({flag}).{more}{_headless(names)}",
+        [*([wide] if wide else []), *([f"{column}={place}"] if len(alike) == 1 else [])],
+        flag,
     )
 
 
@@ -213,7 +219,8 @@ def _eval_of(name: str) -> str:
     parts = (name.rpartition("/")[2] or name).split(".")
     while len(parts) > 1 and parts[0].lower() in PLACES | VALIDATION:
         parts = parts[1:]
-    left = ".".join(parts)
+    left = ".".join(parts).strip()
+    left = left[1:-1] if left[:1] + left[-1:] in ("()", "[]") else left
     return left.removeprefix("eval_") if left != name else left
 
 
@@ -240,13 +247,16 @@ def about_scores(names: Iterable[str]) -> str:
     return f"{count} like scores: --scores {','.join(pairs[:2])}{more}"
 
 
-def _wide(names: list[str]) -> str:
+def _losses_flag(names: list[str]) -> str:
+    """Return the option that reads the columns that look like losses of an eval each; nothing where none does."""
+    evals = loss_columns(names)
+    return command_line(["--losses", ",".join(f"{name}={column}" for name, column in evals.items())]) if evals else ""
+
+
+def _wide(flag: str, names: list[str]) -> str:
     """Return the options that would read the columns that look like losses or scores of several evals."""
-    evals, scores = loss_columns(names), about_scores(names)
-    text = ""
-    if evals:
-        pairs = [f"{name}={column}" for name, column in evals.items()]
-        text = f" If each eval has a column of its own, say --losses {','.join(pairs[:8])}{',..' * (len(pairs) > 8)}."
+    scores = about_scores(names)
+    text = f" If each eval has a column of its own, say {flag}." if flag else ""
     return text + (f" {scores} reads them." if scores else "")
 
 

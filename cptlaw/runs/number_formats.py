@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,9 +13,10 @@ from cptlaw.errors import DataError
 from cptlaw.runs.convert import hashable, texts_in, to_numbers
 from cptlaw.runs.metrics import NATS_PER_BYTE, UNITS
 from cptlaw.runs.naming import loss_columns
+from cptlaw.runs.question import NotUnderstoodError, as_flag
 from cptlaw.runs.raw_table import RawTable
 from cptlaw.runs.schema import TPP, column_of, normal_name
-from cptlaw.runs.tracker_names import meaning_of_name
+from cptlaw.runs.tracker_names import meaning_of_name, words_of
 
 GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(?:([ \u00a0\u202f'\u2019,.])\d{3})(?:\1\d{3})*(?:[.,]\d+)?")
 COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?%?")
@@ -89,7 +91,7 @@ def _plain(text: str, decimal: bool) -> str:
 
 def plain_units(raw: RawTable) -> RawTable:
     """Return a table whose columns named with a unit, such as ``replay_pct`` or ``tokens_b``, hold plain numbers."""
-    columns, read = {}, []
+    columns, scales, read = {}, {}, []
     for canonical, name in raw.taken.items():
         meaning = meaning_of_name(name)
         if meaning is None or meaning.column != canonical or meaning.scale == 1.0:
@@ -103,15 +105,20 @@ def plain_units(raw: RawTable) -> RawTable:
         if meaning.scale < 1.0 and 0 < largest <= 1.0 and not bare.any():
             if canonical in (raw.columns or {}):
                 continue  # who names it means the numbers as they are
-            raise DataError(
-                f"{raw.label}: column {name!r} is called a percentage and holds {largest:g} at most. Are "
-                f"these shares? Then say --columns '{canonical}={name}' (columns={{{canonical!r}: {name!r}}}); percent "
-                f"are written as 25 or 25%."
+            choice = f"{canonical}={name}"
+            raise NotUnderstoodError(
+                f"{raw.label}: column {name!r} is called a percentage and holds {largest:g} at most. Are these shares? "
+                f"Then say {as_flag(choice)} (columns={{{canonical!r}: {name!r}}}); percent are written as 25 or 25%.",
+                [choice],
             )
         columns[name] = np.where(bare, values, values * meaning.scale)
+        scales[name] = meaning.scale
         unit = "percent" if meaning.scale < 1 else f"units of {meaning.scale:.0e}".replace("e+0", "e")
         read.append(f"{name!r} in {unit}")
-    return raw.reshaped(raw.frame.assign(**columns), f"read by their names: {', '.join(read)}") if columns else raw
+    if not columns:
+        return raw
+    plain = raw.reshaped(raw.frame.assign(**columns), f"read by their names: {', '.join(read)}")
+    return replace(plain, scales=scales)
 
 
 def nats_of(column: str, values: NDArray[np.float64]) -> tuple[NDArray[np.float64], str, str]:
@@ -167,11 +174,22 @@ def budget_or_progress(raw: RawTable) -> RawTable:
             other = "atpp" if "atpp" not in raw.frame.columns else "tokens / n_params"
             return raw.reshaped(raw.frame.rename(columns={places[0]: other}), note)
     counted = {"tokens", "step", "samples", "flops", "replay"} & set(raw.taken)
-    if not counted and "n_params" in raw.taken:
+    if not counted and "n_params" in raw.taken and not _may_count(raw, places[0]):
         values = to_numbers(raw.frame[places[0]])[0] * to_numbers(raw.frame[raw.taken["n_params"]])[0]
         note = f"tokens: {places[0]!r} x n_params, as nothing else counts what was trained on"
         return raw.reshaped(raw.frame.assign(tokens=values).rename(columns={places[0]: "atpp"}), note)
     return raw if "ptpp" in raw.taken else raw.named({"ptpp": places[0]}, f"ptpp from {places[0]!r}")
+
+
+def _may_count(raw: RawTable, tpp: str) -> bool:
+    """Whether another column that nobody named may count what was trained on."""
+    for name in raw.free:
+        values, unreadable = to_numbers(raw.frame[name])
+        if name == tpp or unreadable.any() or NO_LOSS & words_of(name) or loss_columns([name]):
+            continue
+        if len(np.unique(values)) > 1 and np.nanmin(values) > 0:
+            return True
+    return False
 
 
 def peak_of_rates(raw: RawTable) -> RawTable:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
 from cptlaw.errors import CptlawError
-from cptlaw.runs.convert import hashable
+from cptlaw.runs.convert import hashable, to_numbers
 from cptlaw.runs.raw_table import ROW, RawTable
 from cptlaw.runs.schema import canonical_name
 from cptlaw.units import parse_quantity
@@ -18,6 +19,7 @@ LEAST_AMOUNTS = 3  # columns named by numbers that make a table one with a colum
 LEAST_TOKENS = 1000  # what a table counts in smaller numbers are no tokens
 BETWEEN_LEVELS = " / "
 _WORDS = re.compile(r"\b(?:tokens?|toks?|replay|loss|steps?)\b|=", re.IGNORECASE)
+_PER_PARAM = re.compile(r"\b(?:tok(?:en)?s?)?\s*(?:/|per)\s*param(?:eter)?s?\b|\btpp\b", re.IGNORECASE)
 _OF_ROWS_AND_COLUMNS = re.compile(r"\s*[\\↓→]\s*|\s*/\s*|\s+(?:vs\.?|by)\s+")
 
 
@@ -29,6 +31,7 @@ class Amount:
     value: float
     eval: str
     is_share: bool
+    per_param: bool
 
 
 def header_of_two(lines: Sequence[Sequence[str]]) -> tuple[list[str], int] | None:
@@ -42,19 +45,21 @@ def header_of_two(lines: Sequence[Sequence[str]]) -> tuple[list[str], int] | Non
     if len(lines) < 3 or len({len(line) for line in lines[:3]}) != 1 or len(lines[0]) < LEAST_AMOUNTS:
         return None
     first, second, third = ([str(cell or "").strip() for cell in line] for line in lines[:3])
+    # Empty above the names of the rows' own columns, of which pandas writes one on a line of its own.
+    own = max(1, next((place for place, cell in enumerate(first) if cell and place), 1))
     # One name over several columns: written once, with nothing beside it, or over each.
-    spans = len({*first[1:]} - {""}) <= (len(first) - 1) / 2 and bool(first[1])
+    spans = len({*first[own:]} - {""}) <= (len(first) - own) / 2
     words = [cell for cell in second if cell]
-    if not spans or len(words) < len(second) - 1:
+    if not spans or len(words) < len(second) - 1 or any(_quantity(cell) is not None for cell in second[:own]):
         return None
     below = third[0] and not any(third[1:])  # pandas names the rows on a line of their own
     if not (below or any(_quantity(cell) is not None for cell in third[1:])):
         return None
-    names, over = [third[0] if below else second[0] or first[0]], ""
-    for above, name in zip(first[1:], second[1:], strict=True):
+    names, over = [third[0] if below else second[0] or first[0], *second[1:own]], ""
+    for above, name in zip(first[own:], second[own:], strict=True):
         over = above or over
         names.append(f"{over}{BETWEEN_LEVELS}{name}")
-    has_amounts = sum(amount_of(name) is not None for name in names[1:]) == len(names) - 1
+    has_amounts = all(amount_of(name) is not None for name in names[own:])
     return (names, 3 if below else 2) if has_amounts and len(set(names)) == len(names) else None
 
 
@@ -64,9 +69,10 @@ def amount_of(name: str) -> Amount | None:
     Examples
     --------
     >>> amount_of("2B tokens").value, amount_of("fr / 25%"), amount_of("loss")
-    (2000000000.0, Amount(name='fr / 25%', value=0.25, eval='fr', is_share=True), None)
+    (2000000000.0, Amount(name='fr / 25%', value=0.25, eval='fr', is_share=True, per_param=False), None)
     """
-    parts = name.split(BETWEEN_LEVELS)
+    per_param = _PER_PARAM.search(name) is not None
+    parts = _PER_PARAM.sub("", name).split(BETWEEN_LEVELS)
     values = [_quantity(part) for part in parts]
     known = [place for place, value in enumerate(values) if value is not None]
     if len(known) != 1 or len(parts) > 2:
@@ -75,7 +81,12 @@ def amount_of(name: str) -> Amount | None:
     rest = _WORDS.sub("", parts[1 - known[0]]).strip(" _-") if len(parts) == 2 else ""
     if value is None or value < 0:
         return None
-    return Amount(name, value, rest, value <= 1.0 and (value > 0 or "%" in name))
+    return Amount(name, value, rest, not per_param and value <= 1.0 and (value > 0 or "%" in name), per_param)
+
+
+def _counts(name: str) -> bool:
+    """Whether a name says what its number counts."""
+    return _WORDS.search(name) is not None or _PER_PARAM.search(name) is not None
 
 
 def _quantity(text: str) -> float | None:
@@ -101,7 +112,8 @@ def by_amount(raw: RawTable) -> RawTable:
     # A file without a header has numbers for names too, in its first column as well.
     headed = len(amounts) < len(names) and amount_of(names[0]) is None
     several = len({one.eval for one in amounts}) > 1
-    if counted & set(raw.taken) or len(levels) < (2 if several else LEAST_AMOUNTS) or not headed:
+    least = 2 if several or all(_counts(one.name) for one in amounts) else LEAST_AMOUNTS
+    if counted & set(raw.taken) or len(levels) < least or not headed:
         return raw
     rest = raw.frame.drop(columns=[one.name for one in amounts])
     corner = _OF_ROWS_AND_COLUMNS.split(names[0])[0].strip()
@@ -110,10 +122,13 @@ def by_amount(raw: RawTable) -> RawTable:
     if "run" not in raw.taken and not shares:
         texts = [name for name in texts_of(rest) if hashable(rest[name]).is_unique and canonical_name(name) is None]
         rest = rest.assign(run=rest[texts[0]] if texts else [f"row-{row}" for row in rest.index])
+    size: Any = 1.0
+    if per_param := all(one.per_param or one.value == 0 for one in amounts) and "n_params" in raw.taken:
+        size = to_numbers(raw.frame[raw.taken["n_params"]])[0]
     few = any(0 < one.value < LEAST_TOKENS for one in amounts)
-    kind = "replay" if shares else "samples" if few else "tokens"
+    kind = "replay" if shares else "samples" if few and not per_param else "tokens"
     parts = [
-        rest.assign(**{kind: one.value}, **({"eval": one.eval} if one.eval else {}), loss=raw.frame[one.name])
+        rest.assign(**{kind: one.value * size}, **({"eval": one.eval} if one.eval else {}), loss=raw.frame[one.name])
         for one in amounts
     ]
     frame = pd.concat(parts, keys=[one.name for one in amounts])

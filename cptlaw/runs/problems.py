@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from cptlaw.errors import DataError, shown
+from cptlaw.errors import shown
+from cptlaw.runs.question import NotUnderstoodError
 
 # How many bad rows a message shows; all are counted.
 SHOWN = 5
@@ -27,10 +28,12 @@ class Problems:
     def __init__(self, label: str) -> None:
         self.label = label
         self.messages: list[str] = []
+        self.choices: tuple[str, ...] = ()
 
-    def add(self, message: str) -> None:
-        """Note a problem of the whole table."""
+    def add(self, message: str, choices: Iterable[str] = ()) -> None:
+        """Note a problem of the whole table, with the options that would answer it; those of the first one are kept."""
         self.messages.append(f"{self.label}: {message}")
+        self.choices = self.choices or tuple(choices)
 
     def add_rows(
         self,
@@ -71,11 +74,10 @@ class Problems:
 
     def raise_if_any(self) -> None:
         """Raise all problems as one `DataError`, if there are any."""
-        if len(self.messages) == 1:
-            raise DataError(self.messages[0])
         if self.messages:
             listed = "\n".join(f"  {number}. {message}" for number, message in enumerate(self.messages, 1))
-            raise DataError(f"{len(self.messages)} problems:\n{listed}")
+            several = f"{len(self.messages)} problems:\n{listed}"
+            raise NotUnderstoodError(self.messages[0] if len(self.messages) == 1 else several, self.choices)
 
 
 def _quoted(value: Any) -> str:

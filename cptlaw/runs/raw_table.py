@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -32,6 +32,8 @@ class RawTable:
         What was assumed so far.
     settled
         Further columns of the file of which it is known what they are: parts of an expression, or no setting.
+    scales
+        What the numbers of columns were multiplied by, as the unit in their name says.
     """
 
     frame: pd.DataFrame
@@ -40,6 +42,7 @@ class RawTable:
     columns: Mapping[str, str] | None = None
     notes: tuple[str, ...] = ()
     settled: frozenset[str] = frozenset()
+    scales: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
     def naming(self) -> Naming:

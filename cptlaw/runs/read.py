@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from cptlaw.runs.base_rows import base_columns, base_rows
 from cptlaw.runs.convert import hashable, to_numbers
 from cptlaw.runs.csv_file import read_csv
 from cptlaw.runs.dataframe import from_dataframe
-from cptlaw.runs.expressions import IGNORE, Expression, as_texts, expression
+from cptlaw.runs.expressions import IGNORE, Expression, expression
 from cptlaw.runs.json_file import read_json
 from cptlaw.runs.known_models import models_named
 from cptlaw.runs.layouts import (
@@ -27,6 +27,7 @@ from cptlaw.runs.layouts import (
 )
 from cptlaw.runs.markdown_file import read_markdown
 from cptlaw.runs.metrics import is_known, metric_name
+from cptlaw.runs.missing_losses import refuse_differences
 from cptlaw.runs.naming import about_scores, loss_columns, name_columns, quoted
 from cptlaw.runs.number_formats import (
     budget_or_progress,
@@ -37,7 +38,8 @@ from cptlaw.runs.number_formats import (
 )
 from cptlaw.runs.parquet_file import read_parquet
 from cptlaw.runs.pivot import by_amount
-from cptlaw.runs.questions import refuse_likely
+from cptlaw.runs.question import NotUnderstoodError, Question, UnreadColumnError, flags_of, with_reply
+from cptlaw.runs.questions import questions, refuse_likely
 from cptlaw.runs.raw_table import RawTable
 from cptlaw.runs.replies import with_replies
 from cptlaw.runs.reshape import (
@@ -49,6 +51,7 @@ from cptlaw.runs.reshape import (
     unnested,
     values_beside_losses,
 )
+from cptlaw.runs.run_names import named_parts
 from cptlaw.runs.schema import N_PARAMS_KINDS, canonical_name, column_of
 from cptlaw.runs.spreadsheet import ENDING, file_and_sheet, read_spreadsheet
 from cptlaw.runs.table import Runs
@@ -56,7 +59,8 @@ from cptlaw.runs.validate import check_table
 from cptlaw.runs.wide import mean_of_others, wide_to_long
 from cptlaw.units import parse_quantity
 
-LAYOUTS = (units_below, without_summaries, without_errors, parts_as_shares, without_unfinished, without_failed)
+LAYOUTS = (without_summaries, without_errors, parts_as_shares, without_unfinished, without_failed)
+MOST_TROUBLES = 4  # that keep a table from being read, each behind the one before
 LEAST_WIDE = 2  # columns of losses that make a table a wide one without being told
 _ENDINGS = ".csv, .tsv, .jsonl, .ndjson, .json (each also with .gz), .parquet, .xlsx (or .xlsx#SHEET), .md"
 
@@ -123,18 +127,12 @@ def read_runs(
             )
         kept: Runs = replace(source, all_runs=source.all_runs or all_runs)
         return kept.with_roles(source_eval, target_eval, _checked_kind(n_params_kind))
-    table = shaped(
-        source,
-        columns=columns,
-        losses=losses,
-        scores=scores,
-        source_eval=source_eval,
-        target_eval=target_eval,
-        n_params_kind=n_params_kind,
-        all_runs=all_runs,
-    )
+    how: dict[str, Any] = {"columns": columns, "losses": losses, "scores": scores, "all_runs": all_runs}
+    how |= {"source_eval": source_eval, "target_eval": target_eval, "n_params_kind": n_params_kind}
+    table = shaped(source, **how)
     if table.runs is None:
-        raise table.error or DataError(f"{table.raw.label}: cannot be read as runs.")
+        asked = tuple(open_questions(table, source, how))
+        raise UnreadColumnError(table.raw.label, asked) if len(asked) > 1 else table.error or DataError("no runs")
     refuse_likely(table.runs)
     return table.runs
 
@@ -182,16 +180,15 @@ def shaped(source: Any, **how: Any) -> Shaped:
     """
     _checked_kind(how.get("n_params_kind"))
     # Kept with the table, so that answers can name commands that read it in the same way.
-    read_with = _as_flags(how.get("columns"), how.get("losses"), how.get("scores"))
-    read_with += ["--all-runs"] if how.get("all_runs") else []
+    read_with = flags_of(how)
     how, kept = with_replies(source, how)
     columns, losses, scores = how.get("columns"), how.get("losses"), how.get("scores")
     named, constants = _constants(columns)
     found = raw = _found(source, named)
     try:
-        plain = (unnested, decimal_marks, plain_units, budget_or_progress)
+        plain = (decimal_marks, plain_units, budget_or_progress)
         layouts = [shape for shape in LAYOUTS if shape is not without_unfinished or not how.get("all_runs")]
-        for shape in (*layouts, *plain, by_amount, parameters_in, models_named, unnamed_mix):
+        for shape in (*layouts, *plain, parameters_in, models_named, by_amount, unnamed_mix):
             raw = shape(raw)
         raw = _with_expressions(_with_constants(raw, constants), named or {})
         if losses is None and not {"loss", "eval"} & set(raw.taken):
@@ -219,15 +216,28 @@ def _roles_told(runs: Runs) -> dict[str, str]:
     return {role: str(evals.iloc[0]) for role, evals in named.items() if len(evals) == 1 and not own}
 
 
-def _as_flags(
-    columns: Mapping[str, Any] | None, losses: Mapping[str, str] | None, scores: Mapping[str, str] | None
-) -> list[str]:
-    """Return what a command line needs to read the table in the same way again."""
-    flags = [word for pair in as_texts(columns or {}) for word in ("--columns", pair)]
-    for flag, named in (("--losses", losses), ("--scores", scores)):
-        if named:
-            flags += [flag, ",".join(f"{name}={place}" for name, place in named.items())]
-    return flags
+def open_questions(table: Shaped, source: Any, how: Mapping[str, Any], where: str | None = None) -> Iterator[Question]:
+    """Yield what is open. Behind what keeps a table from being read stand questions that its rows alone can answer.
+
+    They are asked all at once: each trouble is taken to be what it most likely is, and the table read on.
+    """
+    for _ in range(MOST_TROUBLES):
+        asked = questions(table.runs, where) if table.runs is not None else ()
+        # Whatever else is asked is another question for each eval than for all of them together.
+        of_evals = [one for one in asked if one.choices[:1] == (f"eval={one.name}",)]
+        if table.runs is not None and not of_evals:
+            yield from asked
+            return
+        error = table.error if isinstance(table.error, NotUnderstoodError) else NotUnderstoodError(table.error)
+        trouble = of_evals[0] if of_evals else error.asked[0]
+        yield trouble
+        if not trouble.choices:
+            return
+        more = with_reply(how, trouble.choices[0])
+        if more == how:
+            return
+        how = more
+        table = shaped(source, **how)
 
 
 def _constants(columns: Mapping[str, Any] | None) -> tuple[Mapping[str, Any] | None, dict[str, float | str]]:
@@ -265,7 +275,8 @@ def _with_constants(raw: RawTable, constants: Mapping[str, float | str]) -> RawT
 def _with_expressions(raw: RawTable, columns: Mapping[str, Any], of_losses: bool = False) -> RawTable:
     """Return a table with the columns that follow from others, as they were given; of losses under what was given."""
     notes, settled = [], set(raw.settled)
-    for key, text in columns.items():
+    # Sizes first, of which other columns may follow.
+    for key, text in sorted(columns.items(), key=lambda pair: pair[0] != "n_params"):
         if key == IGNORE and not of_losses:
             every = [text] if isinstance(text, str) else list(text)
             settled |= _columns_there(raw, every)
@@ -275,7 +286,11 @@ def _with_expressions(raw: RawTable, columns: Mapping[str, Any], of_losses: bool
         if rule is None:
             continue
         places = [name if name in raw.frame.columns else raw.taken[name] for name in rule.names]
-        parts = {name: to_numbers(raw.frame[place])[0] for name, place in zip(rule.names, places, strict=True)}
+        # By its own name a column is what stands in the file, by the canonical one it is in plain units.
+        parts = {
+            name: to_numbers(raw.frame[place])[0] / raw.scales.get(name, 1.0)
+            for name, place in zip(rule.names, places, strict=True)
+        }
         values = rule.values(parts.__getitem__)
         settled |= {*places}
         notes.append(f"{key}: {text}, as given")
@@ -317,6 +332,7 @@ def _wide_losses(raw: RawTable, scored: bool) -> tuple[dict[str, str] | None, Ra
     result = {name: place for name, place in result.items() if place != mean}
     if len(result) + len(bases) < LEAST_WIDE:
         return None, raw
+    refuse_differences(raw, result)
     text = f"one column of losses per eval: read as evals {', '.join(result)} (--losses NAME=COLUMN,.. chooses)"
     scores = "" if scored else about_scores(map(str, raw.frame.columns))
     raw = raw if mean is None else raw.named({}, f"left out: {mean!r}, the mean of the other losses")
@@ -326,14 +342,15 @@ def _wide_losses(raw: RawTable, scored: bool) -> tuple[dict[str, str] | None, Ra
 def load_table(source: Any, columns: Mapping[str, str] | None) -> RawTable:
     """Read a table as it was found, numbers made plain; no row is checked."""
     raw = _found(source, columns)
-    for shape in (*LAYOUTS, unnested, decimal_marks, plain_units, budget_or_progress):
+    for shape in (*LAYOUTS, decimal_marks, plain_units, budget_or_progress):
         raw = shape(raw)
     return raw
 
 
 def _found(source: Any, columns: Mapping[str, str] | None) -> RawTable:
     """Return a table as it stands in its source."""
-    return replace(_opened(source, columns), columns=columns)
+    raw = units_below(unnested(_opened(source, columns)))
+    return replace(named_parts(raw, columns), columns=columns)
 
 
 def _opened(source: Any, columns: Mapping[str, str] | None) -> RawTable:
@@ -348,7 +365,13 @@ def _opened(source: Any, columns: Mapping[str, str] | None) -> RawTable:
     ending = endings[-2] if len(endings) == 2 and endings[-1] == ".gz" else endings[-1] if endings else ""
     if ending in (".csv", ".tsv") or (not ending and (piped or path.is_fifo())):
         delimiter = "\t" if ending == ".tsv" else ","
-        return read_csv(path, label, lambda header: name_columns(header, columns, label).text_columns, delimiter)
+
+        def texts(header: list[str]) -> frozenset[str]:
+            # Names that are made later, of units below the header or of parts of run names, are not yet there.
+            own = {name: place for name, place in (columns or {}).items() if place in header}
+            return name_columns(header, own, label).text_columns
+
+        return read_csv(path, label, texts, delimiter)
     if ending in (".jsonl", ".ndjson", ".json"):
         return read_json(path, label)
     if ending in (".parquet", ".pq"):

@@ -8,11 +8,10 @@ from typing import Any
 
 from cptlaw.errors import DataError, among
 from cptlaw.reading import STDIN, read_yaml
+from cptlaw.runs.question import MAPPINGS, TEXTS
 from cptlaw.writing import TEXT, write_text
 
 ENDING = ".cptlaw.yaml"
-MAPPINGS = ("columns", "losses", "scores")
-TEXTS = ("source_eval", "target_eval", "n_params_kind")
 _HEAD = "# How cptlaw reads {}: edit it, or delete it. What a command says of its own comes first.\n"
 
 

@@ -156,7 +156,7 @@ COLUMNS: dict[str, Column] = {
         Column("samples", "training samples, as fine-tuning sets count", aliases="n_train_samples train_samples"),
         Column("merge_weight", "weight of the adapted model in a merge with its base", highest=1.0, aliases="merge_w"),
         Column("lora_rank", "rank of the adapters", positive=True, whole=True, aliases="lora_r adapter_rank"),
-        Column("vocab_added", "tokens added to the vocabulary", whole=True, aliases="added_tokens new_tokens"),
+        Column("vocab_added", "tokens added to the vocabulary", whole=True, aliases="added_tokens"),
         Column("method", "how the model was adapted: full, lora, merge, ..", numeric=False, aliases="adaptation"),
         Column("unique_tokens", "unique tokens of the run, without repetition", positive=True, raw_count=True),
         Column("bits_weights", "bits of the weights in training", positive=True),

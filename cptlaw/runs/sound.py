@@ -15,6 +15,7 @@ import pandas as pd
 
 from cptlaw.errors import listed
 from cptlaw.findings import Finding, by_severity
+from cptlaw.runs.metrics import HIGHEST_LOSS
 from cptlaw.runs.outliers import (
     BITS,
     SEED,
@@ -30,7 +31,6 @@ from cptlaw.units import format_percent, format_quantity
 
 Floats = npt.NDArray[np.float64]
 
-HIGHEST_LOSS = 20.0  # nats per token: a uniform guess over half a billion words
 HIGHEST_PTPP = 2e5  # tokens per parameter; the most that is public is about 130,000
 COUNTS = (1e3, 1e6, 1e9)  # factors between tokens, thousands, millions and billions of them
 SETTINGS = ("n_params", "ptpp", "tokens", "replay", "lr_peak", "lr_schedule", "domain")

@@ -88,10 +88,12 @@ def _as_table(rows: list[list[Any]], path: Path, label: str) -> RawTable:
     start = next((place for place, count in enumerate(filled) if count >= max(2, (full + 1) // 2)), None)
     if start is None or start + 1 >= len(rows):
         raise DataError(f"{label}: no table on the sheet. Expected a row with the names of the columns, then rows.")
-    two = header_of_two([["" if cell is None else str(cell) for cell in row] for row in rows[start : start + 3]])
-    if two is not None:
-        start += two[1] - 1
-        rows[start] = [*two[0]]
+    for first in (max(start - 1, 0), start):  # names over several columns leave the cells between them empty
+        two = header_of_two([["" if cell is None else str(cell) for cell in row] for row in rows[first : first + 3]])
+        if two is not None:
+            start = first + two[1] - 1
+            rows[start] = [*two[0]]
+            break
     used = [place for place, name in enumerate(rows[start]) if name is not None and str(name).strip()]
     kept = {place + 1: rows[place] for place in range(start + 1, len(rows)) if filled[place]}
     names = [str(rows[start][place]).strip() for place in used]

@@ -139,3 +139,34 @@ def looks_like(name: str) -> str | None:
         if set(rest) & those and (sure or all(word in those or word in BESIDE for word in rest)):
             return column
     return None
+
+
+# Words of what was there before, and of what is new: of evals, of columns of losses, of counts of tokens.
+OLD_WORDS = frozenset(
+    "old source src general base pretrain orig en eng english pile c4 web fineweb dclm wiki pajama slimpajama".split()
+)
+NEW_WORDS = frozenset("new target tgt domain".split())
+
+
+def words_of(name: str) -> set[str]:
+    """Return the words of a name, in lower case.
+
+    Examples
+    --------
+    >>> sorted(words_of("evalLoss/old_2"))
+    ['2', 'eval', 'loss', 'old']
+    """
+    return {word.lower() for word in re.findall(r"[^\W_]+", _snake(name))}
+
+
+def role_of_name(name: str) -> str | None:
+    """Return the role that the words of a name tell, ``"source"`` or ``"target"``; ``None`` where none or both do.
+
+    Examples
+    --------
+    >>> role_of_name("val_old"), role_of_name("loss on domain"), role_of_name("fr")
+    ('source', 'target', None)
+    """
+    words = words_of(name)
+    old, new = bool(words & OLD_WORDS), bool(words & NEW_WORDS)
+    return None if old == new else "source" if old else "target"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,18 +14,17 @@ from cptlaw.runs.base_rows import base_columns
 from cptlaw.runs.convert import to_numbers
 from cptlaw.runs.corpora import MAPPING
 from cptlaw.runs.derive import BATCH_SIZES, LENGTHS
-from cptlaw.runs.expressions import IGNORE, column_pairs, expression
+from cptlaw.runs.expressions import IGNORE, expression
 from cptlaw.runs.metrics import loss_unit
-from cptlaw.runs.questions import Question, as_flag, questions
-from cptlaw.runs.read import Shaped, shaped
+from cptlaw.runs.question import Question, as_flag
+from cptlaw.runs.questions import questions
+from cptlaw.runs.read import Shaped, open_questions, shaped
 from cptlaw.runs.schema import COLUMNS, canonical_name, corpus_of, normal_name
 from cptlaw.runs.table import Runs
-from cptlaw.units import format_quantity, parse_pairs
+from cptlaw.units import format_quantity
 
 UNUSED = "not used"
 OF_BASE = ", base model"
-MOST_TROUBLES = 4  # that keep a table from being read, each behind the one before
-PLACE = "NAME IN THE FILE"  # stands where nothing tells which column is meant
 NOTED = "used as the notes say"
 UNITS = {
     "n_params": "parameters",
@@ -140,8 +137,13 @@ class Reading(Result):
         return [Table(("column", "read as", "unit", "lowest", "highest", "example"), tuple(rows))]
 
 
-def understand(source: Any, **how: Any) -> Reading:
+def understand(source: Any, *, where: str | None = None, **how: Any) -> Reading:
     """Say how a table is read; see `cptlaw.read`. A table that cannot be read as runs has its reason among the open.
+
+    Parameters
+    ----------
+    where
+        Filter of the rows that questions are about.
 
     Raises
     ------
@@ -150,44 +152,11 @@ def understand(source: Any, **how: Any) -> Reading:
     """
     if isinstance(source, Runs):
         of_runs = _from_runs(source)
-        return Reading(source.label, tuple(of_runs), questions(source), source.notes, source)
+        return Reading(source.label, tuple(of_runs), questions(source, where), source.notes, source)
     table = shaped(source, **how)
-    asked = list(_asked(table, source, how))
+    asked = open_questions(table, source, how, where)
     notes = table.raw.notes if table.runs is None else table.runs.notes
     return Reading(table.raw.label, tuple(_columns(table)), tuple(asked), tuple(notes), table.runs)
-
-
-def _asked(table: Shaped, source: Any, how: dict[str, Any]) -> Iterator[Question]:
-    """Yield what is open. Behind what keeps a table from being read stand questions that its rows alone can answer.
-
-    They are asked all at once: each trouble is taken to be what it most likely is, and the table read on.
-    """
-    for _ in range(MOST_TROUBLES):
-        if table.runs is not None:
-            yield from questions(table.runs)
-            return
-        trouble = _trouble(table.error)
-        yield trouble
-        if not trouble.choices:
-            return
-        option, text = _option(trouble.choices[0])
-        more = column_pairs((text,)) if option == "columns" else parse_pairs([text], "--losses", "NAME=COLUMN")
-        if any(name in (how.get(option) or {}) for name in more) or PLACE in text or "`" in text:
-            return
-        how = {**how, option: {**(how.get(option) or {}), **more}}
-        table = shaped(source, **how)
-
-
-def _option(choice: str) -> tuple[str, str]:
-    words = shlex.split(choice) if choice.startswith("--") else ["--columns", choice]
-    return words[0].removeprefix("--"), words[1]
-
-
-def _trouble(error: Any) -> Question:
-    flags = list(dict.fromkeys(re.findall(r"--(?:columns|losses) (?:'[^']+'|[^\s).]+)", str(error))))
-    known = [flag for flag in flags if PLACE not in flag] or flags
-    choices = [_option(flag)[1] if flag.startswith("--columns") else flag for flag in known]
-    return Question("", str(error), tuple(choices), known[0] if known else "", True)
 
 
 def _columns(table: Shaped) -> Iterator[ReadColumn]:

@@ -1,0 +1,108 @@
+"""What is asked of the losses of a table: whether they are any, and which eval is of the old and the new domain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from cptlaw.commands import command_line
+from cptlaw.runs.evidence import FEW, Effect
+from cptlaw.runs.metrics import HIGHEST_LOSS
+from cptlaw.runs.question import Question, as_flag
+from cptlaw.runs.table import Runs
+from cptlaw.runs.tracker_names import role_of_name
+from cptlaw.runs.within import correlation_within
+
+TOGETHER = 0.6  # correlation with log tokens, from which a value rises as a model learns
+MOST_EVALS = 4  # without roles, of which some may be the old and the new domain's
+
+
+def about_losses(runs: Runs) -> Iterator[Question]:
+    """Ask about losses that can be none: perplexities, and scores that rise as a model learns."""
+    if "metric" in runs.frame.columns:
+        return
+    for name in runs.evals:
+        rows = _adapted(runs.on(name).frame)
+        loss = rows["loss"].to_numpy(dtype=float)
+        if not len(loss):
+            continue
+        if float(np.median(loss)) > HIGHEST_LOSS:
+            text = (
+                f"the losses of {name!r} are {loss.min():.4g} to {loss.max():.4g}: more than guessing costs in nats. "
+                f"Are they perplexities? In a table with a column for each eval, --losses '{name}=log(COLUMN)'."
+            )
+            yield Question(name, text, ("loss=log(loss)", "metric=loss"), as_flag("loss=log(loss)"), True)
+        elif runs.role(name) == "target" and loss.max() <= 1.0 and (_with_tokens(rows) or 0.0) > TOGETHER:
+            text = (
+                f"the values of {name!r} lie between 0 and 1 and rise with tokens, as a score does and the loss on the "
+                f"corpus that is learned does not. What are they? In a table with a column for each eval, --scores "
+                f"'{name}=COLUMN'."
+            )
+            yield Question(name, text, ("metric=accuracy", "metric=loss"), as_flag("metric=accuracy"), True)
+
+
+def likely_roles(runs: Runs, unread: Iterable[Sequence[Effect]] = ()) -> dict[str, str]:
+    """Return the eval of each role: as it was said, else as names tell, else as losses go with tokens.
+
+    Parameters
+    ----------
+    unread
+        How losses differ with each column that may count tokens, where none is known to.
+    """
+    losses = [name for name in runs.evals if name not in runs.scores]
+    told = {role: [name for name in losses if role_of_name(name) == role] for role in ("source", "target")}
+    found: dict[str, str] = {role: names[0] for role, names in told.items() if len(names) == 1}
+    found |= {runs.role(name): name for name in losses if runs.role(name) != "other"}
+    rises = {name: _with_tokens(_adapted(runs.on(name).frame)) or 0.0 for name in losses}
+    if not any(rises.values()):
+        changes = [{one.eval: one.change for one in some} for some in unread if any(one.explains for one in some)]
+        opposed = [some for some in changes if max(some.values()) > 0.5 * min(some.values()) and min(some.values()) < 0]
+        rises = opposed[0] if opposed else {}
+    # More tokens of the new corpus lower its loss, and as a rule raise that of the old one.
+    ordered = [name for name in sorted(rises, key=lambda name: rises[name]) if name not in found.values()]
+    if "target" not in found and ordered and (rises[ordered[0]] < 0 or "source" in found):
+        found["target"] = ordered.pop(0)
+    if "source" not in found and ordered:
+        found["source"] = ordered[-1]
+    left = [name for name in losses if name not in found.values()]
+    if len(losses) == 2 and len(found) == 1:
+        found["target" if "source" in found else "source"] = left[0]
+    return found
+
+
+def about_roles(runs: Runs, roles: Mapping[str, str]) -> Iterator[Question]:
+    """Ask which eval is the old and which the new domain's, where a table of two or a few says neither."""
+    losses = [name for name in runs.evals if name not in runs.scores]
+    said = {runs.role(name) for name in losses} - {"other"}
+    if not 2 <= len(losses) <= MOST_EVALS or runs.corpora or len(said) == 2:
+        return
+    source, target = (roles.get(role) for role in ("source", "target"))
+    first = (source, target) if source and target else (losses[0], losses[1])
+    pairs = [first, first[::-1]] if len(losses) == 2 and not said else [first]
+    choices = [
+        command_line(
+            word
+            for role, name in (("source", old), ("target", new))
+            if role not in said
+            for word in (f"--{role}-eval", name)
+        )
+        for old, new in pairs
+    ]
+    evals = ", ".join(map(repr, losses))
+    text = f"not every role has an eval ({evals}): which one is the old domain's (source), which one the new one's?"
+    yield Question("", text, tuple(choices), choices[0], False)
+
+
+def _adapted(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows[rows["tokens"] > 0] if "tokens" in rows.columns else rows
+
+
+def _with_tokens(rows: pd.DataFrame) -> float | None:
+    """Return how losses go with log tokens between rows alike else, from -1 to 1; ``None`` where nothing tells."""
+    if "tokens" not in rows.columns or len(rows) < FEW:
+        return None
+    alike = [rows[name].fillna(-1.0).to_numpy() for name in ("n_params", "ptpp", "replay") if name in rows.columns]
+    tokens, values = (rows[name].to_numpy(dtype=float) for name in ("tokens", "loss"))
+    return correlation_within(np.log(tokens), values, alike)
