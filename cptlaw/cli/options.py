@@ -316,7 +316,7 @@ def with_answers(asked: Iterable[Question], given: Mapping[str, Any]) -> dict[st
         # What can be read as no reply is asked again.
         answered = functools.partial(_reply, {str(number): choice for number, choice in enumerate(one.choices, 1)})
         first = "1" if one.choices else None
-        reply = click.prompt("Number, NAME=COLUMN, or an option", default=first, err=True, value_proc=answered)
+        reply = click.prompt("Number, or NAME=COLUMN", default=first, err=True, value_proc=answered)
         given = with_reply(given, reply)
     return dict(given)
 

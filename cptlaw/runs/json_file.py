@@ -11,11 +11,13 @@ from typing import Any
 
 import pandas as pd
 
+from cptlaw.commands import command_line
 from cptlaw.errors import DataError, shown
 from cptlaw.reading import plain_json, read_utf8
 from cptlaw.runs.csv_file import EXACT
 from cptlaw.runs.raw_table import ROW, RawTable
 
+HEAD_OF_FIT = 1000  # bytes in which a fit says of which eval it is
 _ADVICE = 'Expected one object per line, such as {"run": "a", "eval": "target", "loss": 2.3}.'
 
 
@@ -39,9 +41,12 @@ def read_json(path: Path, label: str) -> RawTable:
     """
     encoded = read_utf8(path)
     if encoded.lstrip().startswith(b'{"format": "cptlaw-fit"'):
+        target, source = ("T.json", label) if b'"on": "source"' in encoded[:HEAD_OF_FIT] else (label, "S.json")
+        plan = ["cptlaw", "plan", "min-tokens", "--target", target, "--source", source]
         raise DataError(
-            f"{label}: this is a fit of cptlaw, no table of runs. forecast, plan, report and suggest take it; answer "
-            f"and fit expect the runs behind it."
+            f"{label}: this is a fit of cptlaw, no table of runs, which answer, check and fit expect: give them the "
+            f"runs behind it. From fits of both losses an answer is {command_line(plan)} --n-params N --ptpp P "
+            f"--max-forgetting 2%; forecast, report and suggest take a fit too."
         )
     plain = _plain_lines(encoded)
     if plain is not None:

@@ -62,6 +62,18 @@ def test_answer_asks_on_a_terminal_too(tmp_path):
     assert "kept in runs.csv.cptlaw.yaml" in shown
 
 
+def test_a_terminal_is_asked_for_losses_and_roles_as_for_settings(tmp_path):
+    table = pd.read_csv(TRUTH).pivot(index=[one for one in ROWS if one not in ("eval", "loss")], columns="eval")
+    table.columns = ["val A", "val B"]
+    table.reset_index().rename(columns={"replay": "rr"}).to_csv(tmp_path / "runs.csv", index=False)
+    words = ["check", "runs.csv", "--on", "target"]
+    code, shown = on_terminal(words, ["1", "1", "1"], tmp_path)
+    assert code == 0, shown
+    kept = (tmp_path / "runs.csv.cptlaw.yaml").read_text()
+    for part in ("losses:", "a: val A", "replay: rr", "source_eval: a", "target_eval: b"):
+        assert part in kept
+
+
 def test_in_a_pipe_it_asks_nothing_and_says_all(tmp_path):
     path = renamed(tmp_path / "runs.csv")
     words = [sys.executable, "-m", "cptlaw", "read", str(path)]

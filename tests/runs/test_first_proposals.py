@@ -85,8 +85,8 @@ def names_alone():
 
 
 def without_sense():
-    names = {"n_params": "zq", "ptpp": "fov", "replay": "wlm", "tokens": "tau", "source_loss": "L1", "target_loss": "L2"}
-    return TABLE.rename(columns=names).drop(columns="run")
+    names = {"n_params": "zq", "ptpp": "fov", "replay": "wlm", "tokens": "tau"}
+    return TABLE.rename(columns={**names, "source_loss": "L1", "target_loss": "L2"}).drop(columns="run")
 
 
 def nested():
@@ -115,7 +115,8 @@ def long_of_steps():
 
 def pivoted():
     ratio = (TABLE["tokens"] / TABLE["n_params"]).round(6)
-    long = TABLE.assign(ratio=ratio).melt(["n_params", "ptpp", "replay", "ratio"], ["source_loss", "target_loss"], "eval")
+    settings = ["n_params", "ptpp", "replay", "ratio"]
+    long = TABLE.assign(ratio=ratio).melt(settings, ["source_loss", "target_loss"], "eval")
     long = long.assign(eval=long["eval"].str.removesuffix("_loss"))
     table = long.pivot(index=["n_params", "ptpp", "replay", "eval"], columns="ratio", values="value").reset_index()
     names = {"n_params": "size", "ptpp": "pretrain", "replay": "old data"}
