@@ -31,6 +31,7 @@ from cptlaw.fitting.uncertainty.answers import ForecastFrame
 from cptlaw.fitting.uncertainty.intervals import bounded, findings_of
 from cptlaw.laws.base import Law
 from cptlaw.laws.calculus import Array
+from cptlaw.laws.combined_law import AnyLaw
 from cptlaw.runs.points import as_points
 from cptlaw.units import format_percent, parse_probability
 
@@ -83,13 +84,15 @@ class Fit(Saved):
         def residuals(self) -> Array:
             """Return log(predicted) - log(observed) of the fitted rows, (n_points,)."""
 
-        def completed(self, frame: Any) -> pd.DataFrame:
-            """Return rows as laws read them."""
-
     @property
     def fits(self) -> tuple[LawOnRows, ...]:
         """The fitted laws."""
         return tuple(member.fit for member in self.members)
+
+    @property
+    def laws(self) -> tuple[AnyLaw, ...]:
+        """The laws, the heaviest first."""
+        return tuple(one.law for one in self.fits)
 
     @property
     def leading(self) -> LawOnRows:

@@ -7,15 +7,21 @@ and so is whatever another package derives from it. Nothing above asks which of 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
 
 from cptlaw.fitting.solving.open_rates import RATES
 from cptlaw.laws.calculus import Array
+from cptlaw.laws.combined_law import AnyLaw
+from cptlaw.runs.points import as_points
+
+if TYPE_CHECKING:
+    from cptlaw.fitting.solving.law_on_rows import LawOnRows
 
 
+@runtime_checkable
 class Forecaster(Protocol):
     """A forecast of one eval.
 
@@ -54,7 +60,7 @@ class Forecaster(Protocol):
             """Where the rows came from."""
 
         @property
-        def law(self) -> Any:
+        def law(self) -> AnyLaw:
             """The law, or what stands for it: which inputs are read."""
 
     def predict(self, frame: Any) -> Array:
@@ -70,6 +76,25 @@ class Forecaster(Protocol):
         ...
 
     # -- what most of them have alike ----------------------------------------------------------------------------------
+
+    def completed(self, frame: Any) -> pd.DataFrame:
+        """Return rows as laws read them, with the rates that they leave open."""
+        return as_points(frame)
+
+    @property
+    def laws(self) -> tuple[AnyLaw, ...]:
+        """The law, or those that are averaged."""
+        return (self.law,)
+
+    @property
+    def fits(self) -> Sequence[LawOnRows]:
+        """The fits of single laws that it is made of."""
+        return ()
+
+    @property
+    def law_option(self) -> str:
+        """What ``--law`` takes to fit it again."""
+        return self.law.spec
 
     @property
     def told_by_studies(self) -> bool:

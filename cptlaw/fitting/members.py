@@ -1,12 +1,8 @@
-"""One law of an average, and what an average says of itself where one law is expected."""
+"""One law of an average."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
-
-import pandas as pd
+from dataclasses import dataclass
 
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
 
@@ -28,36 +24,3 @@ class Member:
     fit: LawOnRows
     weight: float
     error: float
-
-
-@dataclass(frozen=True, eq=False)
-class CombinedLaw:
-    """What an average of laws says of itself where one law is expected.
-
-    Attributes
-    ----------
-    inputs
-        Columns that any of the laws reads.
-    needs_schedules
-        Whether all of them read learning-rate schedules.
-    decreasing
-        Inputs in which all of them never rise.
-    """
-
-    inputs: tuple[str, ...]
-    needs_schedules: bool
-    decreasing: tuple[str, ...]
-    signed_inputs: tuple[str, ...] = ()
-    diverges_at_zero: tuple[str, ...] = ()
-    name: str = "auto"
-    spec: str = "auto"
-    version: int = 1
-    on_base_models: bool = False
-    equation: str = "the average of several laws, weighted by rollouts"
-    units: Mapping[str, float] = field(default_factory=lambda: {"n_params": 1.0, "tokens": 1.0})
-    amplitudes: tuple[str, ...] = ()
-    shapes: Mapping[str, Any] = field(default_factory=dict)
-
-    def inputs_of(self, frame: pd.DataFrame, context: Any) -> pd.DataFrame:
-        """Return the rows as they are; every law completes its own."""
-        return frame

@@ -24,11 +24,12 @@ from cptlaw.findings import Finding, Remedy
 from cptlaw.fitting.base_models import KEYS, LOSS
 from cptlaw.fitting.fit import Fit, HalfWidths
 from cptlaw.fitting.learned import forgetting_and_gain as studies
-from cptlaw.fitting.members import CombinedLaw, Member
+from cptlaw.fitting.members import Member
 from cptlaw.fitting.point_covariance import ONE_SD, PARTS
 from cptlaw.fitting.study_prior import StudyPrior
 from cptlaw.laws.base import Role
 from cptlaw.laws.calculus import Array
+from cptlaw.laws.combined_law import CombinedLaw
 from cptlaw.result import Line
 from cptlaw.runs.points import as_points
 from cptlaw.units import format_quantity, parse_quantity

@@ -16,11 +16,13 @@ from cptlaw.findings import Finding
 from cptlaw.fitting.base_models import LOSS
 from cptlaw.fitting.checking.distance import cached_stat
 from cptlaw.fitting.checking.distance import levels as levels_of
+from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.uncertainty.intervals import MIN_RUNS
+from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.forecasting.verbs import load_fit
-from cptlaw.laws import Law
 from cptlaw.laws.calculus import Array
+from cptlaw.laws.combined_law import AnyLaw
 from cptlaw.planning.solve import Points
 from cptlaw.runs.schema import corpus_of
 
@@ -44,7 +46,7 @@ class LossForecast:
 class LossBase:
     """What every loss of a plan says of its fit."""
 
-    fit: Any
+    fit: Forecaster
 
     @property
     def spec(self) -> str:
@@ -77,7 +79,7 @@ class Loss(LossBase):
         Inputs that the scenario fixes, raw, such as n_params and ptpp.
     """
 
-    fit: Any
+    fit: Forecaster
     role: str
     known: Mapping[str, float]
     _asked: dict[Any, Array] = field(default_factory=dict, init=False, repr=False)
@@ -111,9 +113,9 @@ class Loss(LossBase):
         return loss
 
     @cached_property
-    def laws(self) -> tuple[Law, ...]:
+    def laws(self) -> tuple[AnyLaw, ...]:
         """The fitted law, or those that are averaged, as far as a mix is all that they need."""
-        return tuple(one for one in laws_of(self.fit) if not (one.needs_schedules or one.on_base_models))
+        return tuple(one for one in self.fit.laws if not (one.needs_schedules or one.on_base_models))
 
     @cached_property
     def inputs(self) -> tuple[str, ...]:
@@ -261,13 +263,13 @@ def losses_of(table: pd.DataFrame) -> dict[str, list[float | None]]:
     return result
 
 
-def measured_levels(fits: Iterable[Any], name: str) -> Array:
+def measured_levels(fits: Iterable[Forecaster], name: str) -> Array:
     """Return the levels of an input that fits have seen, base models' included, sorted."""
     result = [levels_of(frame, name) for fit in fits for frame in (fit.data, fit.base) if name in frame.columns]
     return np.unique(np.concatenate(result)) if result else np.array([])
 
 
-def base_losses(fit: Any, n_params: float | None) -> Array:
+def base_losses(fit: Forecaster, n_params: float | None) -> Array:
     """Return the losses of base models that came with a fit: of one size, of all where it is not known."""
     base = fit.base
     if n_params is not None and "n_params" in base.columns:
@@ -275,13 +277,7 @@ def base_losses(fit: Any, n_params: float | None) -> Array:
     return np.asarray(base["loss"], dtype=float)
 
 
-def laws_of(fit: Any) -> tuple[Law, ...]:
-    """Return the laws behind a fitted loss: those of its members; of a score, what it reads."""
-    members = () if getattr(fit, "is_score", False) else getattr(fit, "members", ())
-    return tuple(member.fit.law for member in members) if members else (fit.law,)
-
-
-def as_fit(fit: Any, name: str) -> Any:
+def as_fit(fit: object, name: str) -> Forecaster:
     """Return a fitted loss, read from its file where a path is given.
 
     Raises
@@ -293,17 +289,17 @@ def as_fit(fit: Any, name: str) -> Any:
     """
     if isinstance(fit, str | Path):
         fit = load_fit(fit)
-    if not all(hasattr(fit, needed) for needed in ("predict", "forecast", "role", "on", "data")):
-        raise UsageError(f"{name}={fit!r}: expected a fit, as cl.fit(...) or cl.load_fit(...) returns, or its file.")
-    if getattr(fit, "is_score", False):  # the lowest of it would be the worst
+    if isinstance(fit, ScoreFit):  # the lowest of it would be the worst
         raise UsageError(
             f"{name}: this fit is of the score {fit.on!r}. Expected a fit of a loss; scores are limited, with scores= "
             f"(--score) and min_score= (--min) or max_drop= (--max-drop)."
         )
+    if not isinstance(fit, Forecaster):
+        raise UsageError(f"{name}={fit!r}: expected a fit, as cl.fit(...) or cl.load_fit(...) returns, or its file.")
     return fit
 
 
-def fit_of(fit: Any, role: LossRole) -> Any:
+def fit_of(fit: object, role: LossRole) -> Forecaster:
     """Return a fitted loss for one side of a plan.
 
     Raises

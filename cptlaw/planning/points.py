@@ -15,6 +15,7 @@ from scipy import special
 from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.fitting.uncertainty.chances import probability_above, probability_below
 from cptlaw.forecasting.scores.error_rate import ErrorRate
+from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.forecasting.verbs import load_fit
 from cptlaw.planning.limits import AboveBase, limit_on
 from cptlaw.planning.loss import Loss
@@ -64,7 +65,7 @@ def score_losses(fits: Any, known: Mapping[str, float]) -> dict[str, Loss]:
     return {name: Loss.build(ErrorRate(fit), name, known) for name, fit in score_fits(fits).items()}  # type: ignore[arg-type]
 
 
-def score_fits(fits: Any) -> dict[str, Any]:
+def score_fits(fits: Any) -> dict[str, ScoreFit]:
     """Return fitted scores by eval.
 
     Parameters
@@ -84,7 +85,7 @@ def score_fits(fits: Any) -> dict[str, Any]:
     result = {}
     for one in several:
         fit = load_fit(one) if isinstance(one, str | Path) else one
-        if not getattr(fit, "is_score", False):
+        if not isinstance(fit, ScoreFit):
             raise UsageError(
                 f"scores (--score): {one!s:.80} is no fit of a score. Expected what `cptlaw fit RUNS --on BENCHMARK` "
                 f"writes for rows with a metric such as accuracy."

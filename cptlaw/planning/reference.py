@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -35,14 +35,16 @@ from cptlaw.findings import Finding, Remedy, Severity
 from cptlaw.fitting.base_models import MEASURED, coordinates, interpolate_residuals, measured_bases
 from cptlaw.fitting.checking.distance import cached_stat
 from cptlaw.fitting.checking.extrapolation import extrapolations
-from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.fit_rows import fit_rows
+from cptlaw.fitting.forecaster import Forecaster
+from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.point_covariance import ONE_SD
 from cptlaw.fitting.solving.options import Options
 from cptlaw.fitting.solving.training_rows import TrainingRows
 from cptlaw.fitting.study_prior import GUESSED, GUESSED_BESIDE
 from cptlaw.fitting.uncertainty.intervals import MIN_RUNS
 from cptlaw.laws import law
+from cptlaw.laws.base import Role
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.loss import Loss, as_fit
 from cptlaw.planning.scenario import ReferenceKind
@@ -279,7 +281,7 @@ def measured_base_loss(source: Loss) -> float:
 
 def _by_base_law(source: Loss, base_law: Any) -> Reference:
     fitted = fit_base_law(source.fit) if base_law is None else as_fit(base_law, "base_law")
-    if not fitted.law.on_base_models:
+    if not (isinstance(fitted, LawFit) and fitted.law.on_base_models):
         raise UsageError(
             f"base_law: {fitted.law.name} is not a law of base models. Expected a fit such as cl.fit('ptpp-base', "
             f"runs, on='source')."
@@ -309,7 +311,7 @@ def _by_base_law(source: Loss, base_law: Any) -> Reference:
     return Reference("base-law", loss, (note, *extrapolations(fitted.law, fitted.data, row)[0]), doubt)
 
 
-def fit_base_law(source_fit: Any) -> Fit:
+def fit_base_law(source_fit: Forecaster) -> LawFit:
     """Fit the law of base models on the base losses that came with a source fit, once."""
     kept = getattr(source_fit, "_cache", {})
     if "base-law" not in kept:
@@ -325,18 +327,18 @@ def fit_base_law(source_fit: Any) -> Fit:
         seed = getattr(getattr(source_fit, "options", None), "seed", 0)
         try:
             kept["base-law"] = fit_rows(
-                TrainingRows(chosen, rows, source_fit.role, source_fit.on),
+                TrainingRows(chosen, rows, cast(Role, source_fit.role), source_fit.on),
                 Options(chosen.delta, seed=seed),
                 base=source_fit.base,
                 provenance=source_fit.provenance,
             )
         except FitError as error:
             raise UsageError(f"reference='base-law': {error} {INSTEAD}") from None
-    fitted: Fit = kept["base-law"]
+    fitted: LawFit = kept["base-law"]
     return fitted
 
 
-def _base_models(source_fit: Any) -> pd.DataFrame:
+def _base_models(source_fit: Forecaster) -> pd.DataFrame:
     """Return n_params, ptpp and loss of the base models; a table of several domains lists them once per domain."""
     base: pd.DataFrame = source_fit.base
     return cached_stat(base, "base models", lambda: base.reindex(columns=["n_params", "ptpp", "loss"]).astype(float))

@@ -45,11 +45,9 @@ def commands(
 
 def fit_command(path: str, reading: list[str], fit: Any) -> str:
     """Return the command that repeats a fit."""
-    words = ["cptlaw", "fit", path, *reading, "--law", fit.law.spec, "--on", fit.on]
+    words = ["cptlaw", "fit", path, *reading, "--law", fit.law_option, "--on", fit.on]
     if fit.provenance.get("where"):
         words += ["--where", str(fit.provenance["where"])]
-    if getattr(fit, "is_score", False):
-        words[words.index("--law") + 1] = fit.law.spec if len(fit.members) == 1 else "auto"
     if not isinstance(fit, LawFit):  # an average of laws chooses all that follows
         return command_line([*words, "-o", f"{file_name(fit.on)}.json"])
     options = fit.options

@@ -30,6 +30,12 @@ class AnyLoss(Forecaster):
         self.base = pd.DataFrame(columns=["n_params", "ptpp", "loss"]) if base is None else base
         self.findings, self.provenance = (), {}
 
+    members = ()
+
+    @property
+    def laws(self):
+        return tuple(member.fit.law for member in self.members) or (self.law,)
+
     def predict(self, frame):
         return self.formula(frame["replay"].to_numpy(dtype=float), frame["tokens"].to_numpy(dtype=float))
 

@@ -16,7 +16,7 @@ from cptlaw.fitting.cached import cached
 from cptlaw.fitting.doubt import LEAST_WEIGHT
 from cptlaw.fitting.fit import Fit, HalfWidths
 from cptlaw.fitting.law_fit import LawFit
-from cptlaw.fitting.members import CombinedLaw, Member
+from cptlaw.fitting.members import Member
 from cptlaw.fitting.rollouts import Rollout
 from cptlaw.fitting.shared_error import SharedError, UndertrainedBase
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
@@ -25,6 +25,7 @@ from cptlaw.fitting.study_prior import StudyPrior, with_studies
 from cptlaw.fitting.weights import RolloutScores
 from cptlaw.laws.base import Role
 from cptlaw.laws.calculus import Array
+from cptlaw.laws.combined_law import CombinedLaw
 from cptlaw.laws.parameters import short_specs
 from cptlaw.result import Line, Table
 from cptlaw.runs.points import as_points

@@ -8,13 +8,13 @@ import pandas as pd
 from cptlaw.findings import Finding
 from cptlaw.fitting.checking.distance import levels
 from cptlaw.fitting.solving.open_rates import RATES, at_size
-from cptlaw.laws.base import Law
+from cptlaw.laws.combined_law import AnyLaw
 from cptlaw.units import input_text
 
 FAR = 2.0  # times between the lowest and the highest rate of which one is taken, from which that may mislead
 
 
-def assumed(law: Law, data: pd.DataFrame, asked: pd.DataFrame, rows: pd.DataFrame) -> list[tuple[Finding, ...]]:
+def assumed(law: AnyLaw, data: pd.DataFrame, asked: pd.DataFrame, rows: pd.DataFrame) -> list[tuple[Finding, ...]]:
     """Say of each point asked for, (n,), which rates it leaves open where the fitted runs have several.
 
     `rows` are the points with the rates that were taken: see `cptlaw.fitting.solving.open_rates`.

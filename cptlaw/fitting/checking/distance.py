@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from cptlaw.laws.base import Law
 from cptlaw.laws.calculus import Array
+from cptlaw.laws.combined_law import AnyLaw
 
 REPLAY_OFFSET = 0.05  # log(replay + this) is the scale of replay: 0, 0.1, 0.25, 0.5 and 1 are about one e-fold apart
 NOTHING = 2.0  # e-folds below the lowest positive value at which 0 counts
@@ -83,12 +83,12 @@ def directions_of(columns: Iterable[str]) -> tuple[Direction, ...]:
     return tuple(direction for direction in DIRECTIONS if all(name in known for name, _ in direction.powers))
 
 
-def seen(law: Law, data: pd.DataFrame) -> tuple[Direction, ...]:
+def seen(law: AnyLaw, data: pd.DataFrame) -> tuple[Direction, ...]:
     """Return the directions that a law reads."""
     return directions_of(name for name in law.inputs if name in data.columns)
 
 
-def unseen(law: Law, data: pd.DataFrame) -> tuple[Direction, ...]:
+def unseen(law: AnyLaw, data: pd.DataFrame) -> tuple[Direction, ...]:
     """Return single inputs that the rows know and the law does not read, directly or through schedules."""
     through: tuple[str, ...] = ()
     if law.needs_schedules:

@@ -11,8 +11,8 @@ import pandas as pd
 
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.checking.distance import Direction, cached_stat, levels, outside, reach, scaled, seen, unseen
-from cptlaw.laws.base import Law
 from cptlaw.laws.calculus import Array
+from cptlaw.laws.combined_law import AnyLaw
 from cptlaw.laws.inputs import Columns
 from cptlaw.units import INPUT_WORDS, format_quantity, input_text
 
@@ -22,7 +22,7 @@ CONFOUNDED = 0.95  # correlation of log N with log D from which their effects ca
 OFF_LADDER = 2.0  # standard deviations from the line along which size and tokens grew together
 
 
-def extrapolations(law: Law, data: pd.DataFrame, frame: pd.DataFrame | Columns) -> list[tuple[Finding, ...]]:
+def extrapolations(law: AnyLaw, data: pd.DataFrame, frame: pd.DataFrame | Columns) -> list[tuple[Finding, ...]]:
     """Say of each point, (n,), how far outside the fitted data it lies, the worst first."""
     known = [name for name in law.inputs if name in data.columns and name in frame.columns]
     points = {name: np.asarray(frame[name], dtype=float) for name in known}
@@ -72,7 +72,7 @@ def _jointly(
         yield _joint(data, point, direction, beyond[direction.name], inside)
 
 
-def _single(law: Law, data: pd.DataFrame, name: str, value: float, ends: tuple[float, float]) -> Iterator[Finding]:
+def _single(law: AnyLaw, data: pd.DataFrame, name: str, value: float, ends: tuple[float, float]) -> Iterator[Finding]:
     low, high = ends
     here, shown = input_text(name, value), [input_text(name, end) for end in ends]
     if here in shown:  # the same to the digits that people write
@@ -189,7 +189,7 @@ class _Ladder:
         )
 
 
-def _blind(law: Law, name: str, levels: Array, asked: float) -> Iterator[Finding]:
+def _blind(law: AnyLaw, name: str, levels: Array, asked: float) -> Iterator[Finding]:
     """Say where a point differs from the fitted rows in an input that the law does not read."""
     # Five per cent: a budget of 99 beside one of 100 is the same model to a law and to a reader.
     if not math.isfinite(asked) or np.any(np.isclose(levels, asked, rtol=0.05, atol=1e-12)):

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.fitting.forecaster import Forecaster
-from cptlaw.fitting.members import CombinedLaw
 from cptlaw.forecasting.scores.score_fit import ScoreFit
+from cptlaw.laws.combined_law import CombinedLaw
 from cptlaw.laws.score_law import Array
 
 LEAST = 1e-9

@@ -13,14 +13,15 @@ import pandas as pd
 from cptlaw.findings import Finding
 from cptlaw.fitting.checking.distance import directions_of, outside
 from cptlaw.fitting.checking.extrapolation import extrapolations
-from cptlaw.fitting.members import CombinedLaw
 from cptlaw.fitting.point_covariance import ONE_SD
 from cptlaw.fitting.saved import Saved
+from cptlaw.fitting.solving.law_on_rows import LawOnRows
 from cptlaw.fitting.solving.student import t_quantile
 from cptlaw.fitting.uncertainty.answers import ForecastFrame
 from cptlaw.forecasting.scores.members import ScoreMember
 from cptlaw.forecasting.scores.weights import arcsine
 from cptlaw.laws.base import Role
+from cptlaw.laws.combined_law import CombinedLaw
 from cptlaw.laws.score_law import Array
 from cptlaw.result import Line, Table
 from cptlaw.runs.points import as_points
@@ -82,7 +83,6 @@ class ScoreFit(Saved):
     rollouts: tuple[str, ...]
     provenance: Mapping[str, Any]
     skipped: tuple[str, ...] = ()
-    is_score: ClassVar[bool] = True  # a share of items, no loss
     status: ClassVar[str] = "converged"  # Fisher scoring always ends at an optimum
     _cache: dict[Any, Any] = field(default_factory=dict)
 
@@ -106,6 +106,16 @@ class ScoreFit(Saved):
             spec=spec,
             equation=first.law.equation if alone else "the average of several laws of a score",
         )
+
+    @property
+    def law_option(self) -> str:
+        """What ``--law`` takes to fit it again."""
+        return self.law.spec if len(self.members) == 1 else "auto"
+
+    @property
+    def fits(self) -> list[LawOnRows]:
+        """The fits of single laws of the losses that carry it."""
+        return [one for loss in self.losses.values() for one in loss.fits]
 
     @property
     def n_points(self) -> int:
@@ -310,7 +320,7 @@ class ScoreFit(Saved):
             for name, value in parts.items():
                 out[f"doubt_{name}"] = value**2 / whole
         out["metric"] = self.metric
-        result = extrapolations(self.law, self.data, rows)  # type: ignore[arg-type]
+        result = extrapolations(self.law, self.data, rows)
         out["findings"] = pd.Series(result, index=out.index, dtype=object)
         return ForecastFrame.of(out, interval, [self])
 

@@ -72,7 +72,7 @@ def forecast(
     several: list[Any] = list(fits) if isinstance(fits, list | tuple) else [fits]
     read: list[Any] = [load_fit(fit) if isinstance(fit, str | Path) else fit for fit in several]
     if schedules is not None:
-        scheduled = [any(one.law.needs_schedules for one in laws_of(fit)) for fit in read]
+        scheduled = [any(one.law.needs_schedules for one in fit.fits) for fit in read]
         if not any(scheduled):
             names = ", ".join(dict.fromkeys(fit.law.spec for fit in read))
             raise UsageError(
@@ -190,13 +190,6 @@ def _along_schedules(frame: pd.DataFrame, fits: Sequence[Any], every: int) -> pd
         steps = list(dict.fromkeys([*range(every, end, every), end]))
         curves.append(pd.DataFrame([point] * len(steps)).assign(step=steps))
     return pd.concat(curves, ignore_index=True)
-
-
-def laws_of(fit: Any) -> list[Any]:
-    """Return the fits of single laws behind a fit: its members, those of the losses that carry a score, or itself."""
-    if getattr(fit, "is_score", False):
-        return [one for loss in fit.losses.values() for one in laws_of(loss)]
-    return list(fit.fits)
 
 
 def refuse_unknown(frame: pd.DataFrame, fits: Sequence[Any]) -> None:

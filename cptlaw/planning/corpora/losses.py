@@ -11,7 +11,7 @@ import numpy as np
 from cptlaw.errors import UsageError
 from cptlaw.forecasting.scores.error_rate import ErrorRate
 from cptlaw.laws.calculus import Array
-from cptlaw.planning.loss import Loss, as_fit, base_losses, laws_of
+from cptlaw.planning.loss import Loss, as_fit, base_losses
 from cptlaw.planning.points import score_fits
 from cptlaw.planning.reference import Reference
 from cptlaw.runs.schema import MIX, corpus_of
@@ -20,7 +20,7 @@ from cptlaw.units import format_quantity
 
 def corpora_of(fit: Any) -> tuple[str, ...]:
     """Return the corpora that a fit's laws read, in their order."""
-    columns = dict.fromkeys(name for one in laws_of(fit) for name in one.inputs)
+    columns = dict.fromkeys(name for one in fit.laws for name in one.inputs)
     return tuple(str(corpus_of(name)) for name in columns if corpus_of(name))
 
 

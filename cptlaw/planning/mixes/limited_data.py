@@ -9,6 +9,7 @@ from typing import Any, Unpack
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy, by_severity
+from cptlaw.fitting.law_fit import LawFit
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.mixes.best_replay import lowest_target_loss
 from cptlaw.planning.mixes.expected import best_over_rates
@@ -112,13 +113,14 @@ def _from(mix: FittedMix, own: float) -> LimitedDataPlan:
 
 def _about_the_answer(mix: FittedMix, own: float, share: float) -> list[Finding]:
     """Say where the answer is the end of the range rather than an optimum, and where a constraint decides it."""
-    law = mix.target.laws[0]
+    law, fit = mix.target.laws[0], mix.target.fit
     bound = getattr(law, "lower_bound_of_c", None) if len(mix.target.laws) == 1 else None
     if (
         share <= mix.low + 1e-9
         and getattr(law, "monotone", None) == "paper"
         and bound is not None
-        and bound(SimpleNamespace(**mix.target.fit.params)) is not None
+        and isinstance(fit, LawFit)
+        and bound(SimpleNamespace(**fit.params)) is not None
     ):
         least = format_quantity(getattr(law, "min_tokens", 0.0))
         return [

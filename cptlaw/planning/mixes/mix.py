@@ -15,7 +15,7 @@ from cptlaw.fitting.one_corpus import fit_of_corpus
 from cptlaw.fitting.solving.open_rates import at_size
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.limits import AboveBase, build_limits, limit_on
-from cptlaw.planning.loss import Loss, as_fit, check_pair, laws_of, measured_levels
+from cptlaw.planning.loss import Loss, as_fit, check_pair, measured_levels
 from cptlaw.planning.points import score_limits, score_losses
 from cptlaw.planning.reference import find_reference
 from cptlaw.planning.solve import Axis, Limit, Points, Space, Wider
@@ -219,7 +219,7 @@ def levels_to_choose(fits: Any, name: str, n_params: float | None) -> Array:
     """
     levels: list[Array] = []
     for fit in fits:
-        if any(name in law.inputs for law in laws_of(fit)) and name in fit.data.columns:
+        if any(name in law.inputs for law in fit.laws) and name in fit.data.columns:
             if name == "lr_peak":
                 (seen,) = at_size(fit.data, name, np.array([n_params], dtype=float))
             else:

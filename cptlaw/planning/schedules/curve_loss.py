@@ -45,7 +45,7 @@ class CurveLoss(LossBase):
             If this is no fit of a curve law, its eval has the other role, or its law reads what the plan does not have.
         """
         curve = fit_of(fit, role)
-        if not isinstance(curve.law, CurveLaw):
+        if not (isinstance(curve, LawFit) and isinstance(curve.law, CurveLaw)):
             raise UsageError(
                 f"{role}: law {curve.law.name} knows no learning rates. A plan of schedules needs a law of whole loss "
                 f"curves, such as cpt-dynamics, fitted with --schedules."
