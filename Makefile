@@ -30,10 +30,10 @@ app: $(VENV)/.app  ## the app with the example runs
 	$(RUN) -m cptlaw app
 
 test: $(VENV)/.dev  ## the whole suite
-	$(RUN) -m pytest -n auto
+	$(RUN) -m pytest -n auto --dist worksteal
 
 test-short: $(VENV)/.dev  ## a minute of it: the command line, files on disk, README as it is typed
-	$(RUN) -m pytest tests/cli tests/test_writing.py tests/test_units.py tests/test_docs.py
+	$(RUN) -m pytest -n auto tests/cli tests/test_writing.py tests/test_units.py tests/test_docs.py
 
 test-training: $(VENV)/.dev $(VENV)/.training  ## the sweep: training, killing, resuming; the callback inside other trainers
 	$(RUN) -m pip install --quiet --disable-pip-version-check trl
