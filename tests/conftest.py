@@ -1,6 +1,8 @@
 """What many tests share: the command line in this process, studies by their names, pages in a browser."""
 
 import importlib
+import os
+import sys
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,16 +15,44 @@ from studies.__main__ import studies
 settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any-machine")
 
+FITS.most_fits = 2_000  # of all tests of a process, where a session of a user has a few dozen
 
-@pytest.fixture(autouse=True)
-def fits_of_patched_code_are_forgotten(request):
-    """Other tests may share fits, as questions of one session do: what is fitted does not change between them."""
-    patched = "monkeypatch" in request.fixturenames
-    if patched:
+
+class Patched(pytest.MonkeyPatch):
+    """Patches of code, under which and after which nothing that was fitted before holds."""
+
+    code = False
+
+    def _forget(self):
+        self.code = True
         FITS.clear()
-    yield
-    if patched:
-        FITS.clear()
+
+    def setattr(self, target, *arguments, **options):
+        if target not in (sys, os):
+            self._forget()
+        super().setattr(target, *arguments, **options)
+
+    def setitem(self, mapping, name, value):
+        if mapping is not os.environ:
+            self._forget()
+        super().setitem(mapping, name, value)
+
+    def delitem(self, mapping, name, raising=True):
+        if mapping is not os.environ:
+            self._forget()
+        super().delitem(mapping, name, raising)
+
+    def undo(self):
+        super().undo()
+        if self.code:
+            FITS.clear()
+
+
+@pytest.fixture
+def monkeypatch():
+    """Patch for one test. Others share fits, as questions of one session do; where only a folder changes, this too."""
+    with Patched.context() as patched:
+        yield patched
 
 
 @pytest.fixture

@@ -25,17 +25,18 @@ Session = run_pages.Session
 
 
 @pytest.mark.parametrize("page", run_pages.pages(), ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_a_page_shows_what_its_code_does(page, monkeypatch):
+def test_a_page_shows_what_its_code_does(page):
     """`python docs/run_pages.py --write PAGE` writes what the code prints; read it before you keep it."""
-    monkeypatch.setenv("COLUMNS", "110")
     sessions = []
 
     def session(folder):
         sessions.append(Session(folder))
         return sessions[-1]
 
-    monkeypatch.setattr(run_pages, "Session", session)
-    run_pages.check_page(page)
+    with pytest.MonkeyPatch.context() as patched:  # of its own: fits that pages have in common are made once
+        patched.setenv("COLUMNS", "110")
+        patched.setattr(run_pages, "Session", session)
+        run_pages.check_page(page)
     if page.with_suffix(".ipynb").exists():  # its cells are the page's (next test): their answers show themselves there
         assert sessions[0].shown_as_html >= 4
 

@@ -80,5 +80,6 @@ def test_a_fit_by_name_and_the_choice_of_runs_have_bars(monkeypatch):
     monkeypatch.setattr(room, "_bar", lambda label, length: bars.append(label) or (lambda done: None, lambda: None))
     runs = cl.examples.load("en-fr-pilot").where("ptpp in (15, 31) and replay in (0.1, 0.5) and atpp >= 1.9")
     ask = {"at": "n_params=125K,tokens=1M,replay=25%,ptpp=279", "budget": "1e12", "restraint": "none"}
-    cl.suggest("ptpp-floor", runs, "target", n=1, starts=2, **ask)
+    few = {"sizes": "45936", "ptpps": "31,62", "replays": "25%", "tokens": "500K"}
+    cl.suggest("ptpp-floor", runs, "target", n=1, starts=2, **ask, **few)
     assert {"fitting", "choosing runs"} <= set(bars)

@@ -180,8 +180,8 @@ def test_the_front_is_drawn_under_a_risk(runs, files, monkeypatch):
     """Its limits hold with a probability in the plan; the front of all compromises has none of its own."""
     monkeypatch.setattr(drawings, "FRONT_POINTS", 3)
     fits = tuple(cl.load_fit(files / f"{on}.json") for on in ("target", "source"))
-    asked = {**MODEL, "max_forgetting": 0.25, "max_target_loss": 1.7, "risk": 0.8}
-    subject = Subject.of(runs, fits, {}, asked, 0.9, None)
+    asked = {**MODEL, "max_target_loss": 1.7, "risk": 0.8}
+    subject = Subject.of(runs, fits, {}, asked, None, None)
     assert subject.plan.risk == 0.8
     assert "pareto-front" in [figure.name for figure in drawings._of_mixes(subject, lambda part: None)]
 
