@@ -34,7 +34,7 @@ ALIKE_OVER = 2.5
 PARTS = ("parameters", "form", "base", "noise")
 
 
-def covariance_parts(fit: Fit, rows: pd.DataFrame) -> dict[str, Array]:
+def covariance_parts(fit: Fit, rows: pd.DataFrame, last: int | None = None) -> dict[str, Array]:
     """Return the covariance of log losses at points by its parts, (n, n) each.
 
     Parameters
@@ -43,35 +43,52 @@ def covariance_parts(fit: Fit, rows: pd.DataFrame) -> dict[str, Array]:
         The laws.
     rows
         The points, as `Fit.asked` returns them.
+    last
+        With how many of the last points the covariance is asked for, (n, last) each; with all where not given.
     """
+    n = len(rows)
+    across = slice(0 if last is None else n - last, n)
+    eye = np.eye(n)[:, across] if last is None else np.eye(n, last, last - n)
     if fit.data.empty:  # parameters that were given: nothing says how sure they are
-        nothing = np.zeros((len(rows), len(rows)))
+        nothing = np.zeros_like(eye)
         return dict.fromkeys(PARTS, nothing) | {"parameters": np.full_like(nothing, np.inf)}
     forms, parameters, beyond, noise = fit.half_widths(rows, ONE_SD)
-    apart = _forms_apart(fit, rows)
-    alike = np.exp(-_distances(fit, rows))
+    alike = np.exp(-_distances(fit, rows, across))
     scatter = float(noise[0]) ** 2 if len(noise) else 0.0
-    same_base = _same_base(rows) if set(KEYS) <= set(rows.columns) else np.eye(len(rows), dtype=bool)
+    same_base = _same_base(rows, across) if set(KEYS) <= set(rows.columns) else eye.astype(bool)
     shared = SHARED_ERROR if "ptpp" in fit.data.columns else 0.0
+
+    def scaled_to(loadings: Array, spread: Array) -> Array:
+        return _correlations(loadings, across, eye) * np.outer(spread, spread[across])
+
     return {
-        "parameters": _correlations(_of_parameters(fit, rows)) * np.outer(parameters, parameters),
-        "form": _correlations(apart) * np.outer(forms, forms) + alike * np.outer(beyond, beyond),
+        "parameters": scaled_to(_of_parameters(fit, rows), parameters),
+        "form": scaled_to(_forms_apart(fit, rows), forms) + alike * np.outer(beyond, beyond[across]),
         "base": shared * scatter * same_base,
-        "noise": (1.0 - shared) * scatter * np.eye(len(rows)),
+        "noise": (1.0 - shared) * scatter * eye,
     }
 
 
+def moments(fit: Fit, rows: pd.DataFrame, last: int) -> tuple[Array, Array, Array]:
+    """Return mean, (n,), variance, (n,), and covariance with the last points, (n, last), of the log losses at points.
+
+    What a measurement and the base model add is left out, as in `Fit.posterior` of the losses themselves.
+    """
+    forms, parameters, beyond, _ = fit.half_widths(rows, ONE_SD)
+    parts = covariance_parts(fit, rows, last)
+    return np.log(fit.predict(rows)), forms**2 + parameters**2 + beyond**2, parts["parameters"] + parts["form"]
+
+
 def _forms_apart(fit: Fit, rows: pd.DataFrame) -> Array:
-    """Return the covariance of where the laws lie about their mean, (n, n)."""
+    """Return where the laws lie about their mean, by their weights, (n, laws)."""
     share, centres, _ = fit.weighted_centres(rows)
-    away = np.sqrt(share) * (centres - np.sum(share * centres, axis=1)[:, None])
-    return np.asarray(away @ away.T)
+    return np.asarray(np.sqrt(share) * (centres - np.sum(share * centres, axis=1)[:, None]))
 
 
 def _of_parameters(fit: Fit, rows: pd.DataFrame) -> Array:
-    """Return the covariance that the parameters of all laws give, by their weights, (n, n)."""
+    """Return what the parameters of all laws move points by, in standard deviations, by their weights, (n, causes)."""
     share, _, readable = fit.weighted_centres(rows)
-    total = np.zeros((len(rows), len(rows)))
+    causes = [np.zeros((len(rows), 0))]
     for j, (one, read) in enumerate(zip(fit.fits, readable, strict=True)):
         counted = np.flatnonzero(share[:, j] >= LEAST_WEIGHT)  # a law may be infinite where it does not count
         problem = one.problem()
@@ -81,32 +98,35 @@ def _of_parameters(fit: Fit, rows: pd.DataFrame) -> Array:
         slopes = np.zeros((len(rows), problem.size))
         slopes[counted] = jacobian(problem, start[:k], start[k:], at=one.law.bind(read.iloc[counted], one.role))
         slopes = np.where(np.isfinite(slopes), slopes, 0.0) * np.sqrt(share[:, j])[:, None]
-        total += slopes @ covariance(one) @ slopes.T
-    return total
+        causes.append(slopes @ _root(covariance(one)))
+    return np.hstack(causes)
 
 
-def _correlations(together: Array) -> Array:
-    """Return the correlations of a covariance, (n, n); points without any doubt go with themselves alone."""
-    spread = np.sqrt(np.maximum(np.diag(together), 0.0))
+def _root(matrix: Array) -> Array:
+    """Return a matrix whose product with its transpose is this covariance."""
+    value, vector = np.linalg.eigh(0.5 * (matrix + matrix.T))
+    return np.asarray(vector * np.sqrt(np.maximum(value, 0.0)))
+
+
+def _correlations(loadings: Array, across: slice, eye: Array) -> Array:
+    """Return the correlations of points that have these loadings; points without any go with themselves alone."""
+    spread = np.linalg.norm(loadings, axis=1)
     known = spread > 0
-    result = np.eye(len(spread))
-    scale = np.where(known, spread, 1.0)
-    both = np.outer(known, known)
-    result[both] = np.clip(together / np.outer(scale, scale), -1.0, 1.0)[both]
-    return result
+    unit = loadings / np.where(known, spread, 1.0)[:, None]
+    both = np.outer(known, known[across])
+    return np.where(both, np.clip(unit @ unit[across].T, -1.0, 1.0), eye)
 
 
-def _distances(fit: Fit, rows: pd.DataFrame) -> Array:
-    """Return how far points lie from each other, (n, n), in lengths over which what a form misses changes."""
+def _distances(fit: Fit, rows: pd.DataFrame, across: slice) -> Array:
+    """Return how far points lie from some of them, in lengths over which what a form misses changes."""
     names = [name for name in ("n_params", "tokens", "ptpp", "replay", "lr_peak") if name in fit.data.columns]
     single = [one for one in directions_of(names) if len(one.powers) == 1 and one.name in rows.columns]
-    if not single:
-        return np.zeros((len(rows), len(rows)))
-    at = np.nan_to_num(np.column_stack([scaled(fit.data, rows, one) for one in single])) / ALIKE_OVER
-    return np.asarray(np.sqrt(((at[:, None] - at[None]) ** 2).sum(axis=2)))
+    at = np.column_stack([np.zeros(len(rows)), *(scaled(fit.data, rows, one) for one in single)])
+    at = np.nan_to_num(at) / ALIKE_OVER
+    return np.asarray(np.sqrt(((at[:, None] - at[None, across]) ** 2).sum(axis=2)))
 
 
-def _same_base(rows: pd.DataFrame) -> Array:
-    """Return whether two points are of one base model, (n, n)."""
+def _same_base(rows: pd.DataFrame, across: slice) -> Array:
+    """Return whether points are of one base model with some of them."""
     at = rows[list(KEYS)].to_numpy(dtype=float)
-    return np.asarray(np.isclose(at[:, None], at[None], rtol=1e-6, atol=0.0).all(axis=2), dtype=float)
+    return np.asarray(np.isclose(at[:, None], at[None, across], rtol=1e-6, atol=0.0).all(axis=2), dtype=float)

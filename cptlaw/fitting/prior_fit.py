@@ -257,7 +257,8 @@ class PriorFit(Fit):
         trained = rows["tokens"].to_numpy(dtype=float) > 0
         low, high = (self._changes(rows, 0.5 + sign * ONE_SD / 2) for sign in (-1.0, 1.0))
         wide = 0.5 * (high - low)
-        parts = studies.doubt_of_changes(self._outcome, self.in_studies(rows), self.study.shift is not None)
+        doubts = studies.doubt_of_changes(self._outcome, self.in_studies(rows), self.study.shift is not None)
+        parts = {name: one.matrix for name, one in doubts.items()}
         alone = np.sqrt(np.diag(sum(parts.values())))
         scale = np.where(trained, wide / np.maximum(alone, 1e-300), 0.0)
         scaled = {name: np.outer(scale, scale) * part for name, part in parts.items()}

@@ -20,7 +20,8 @@ import pandas as pd
 from cptlaw.fitting.base_models import KEYS, LOSS, measured_bases
 from cptlaw.fitting.cached import cached
 from cptlaw.fitting.checking.cuts import trained
-from cptlaw.fitting.learned.forgetting_and_gain import UNLIKE, Outcome, changes
+from cptlaw.fitting.learned.forgetting_and_gain import UNLIKE, Doubt, Outcome, changes
+from cptlaw.fitting.point_covariance import moments
 from cptlaw.laws.base import Role
 from cptlaw.laws.calculus import Array
 
@@ -31,7 +32,7 @@ MOST_RUNS = 12  # whose changes say how far this study is from the usual one
 # The variance of what the studies say grows as 1 + (runs / RUNS)^4: laws were ahead of it wherever runs were many. From
 # MANY runs on it would move nothing that is printed, and is left out.
 RUNS, MANY = 12.0, 30
-CHUNK = 100  # points that are computed side by side
+CHUNK = 100  # base models whose points are computed side by side
 SAME = 1e-6  # relative difference up to which two sizes or budgets are one
 # By how much a law's own loss without tokens misses the base model's, as a standard deviation in logs: a base model
 # whose rate was annealed lies below what its runs say. `python -m studies guessed_bases`: 0.3 to 4.4 % of the loss on
@@ -63,8 +64,8 @@ class StudyPrior:
     novelty: float | None = None
     unread: bool = False
 
-    def changes(self, role: Role, rows: pd.DataFrame) -> tuple[Array, Array]:
-        """Return the mean (n,) and covariance (n, n) of the log of a loss over the base model's, at trained rows."""
+    def changes(self, role: Role, rows: pd.DataFrame) -> tuple[Array, Doubt]:
+        """Return the mean, (n,), and the doubt of the log of a loss over the base model's, at trained rows."""
         outcome: Outcome = "forgetting" if role == "source" else "gain"
         return changes(outcome, self.frame(rows), known_shift=self.shift is not None)
 
@@ -109,12 +110,18 @@ def with_studies(fit: Fit, prior: StudyPrior, rows: pd.DataFrame) -> tuple[Array
     rows
         Points, as `Fit.asked` returns them.
     """
-    runs = _runs_of(fit)
+    runs, model = _runs_of(fit), _codes(rows)
     added, left = np.zeros(len(rows)), np.ones(len(rows))
-    for start in range(0, len(rows), CHUNK):
-        part = slice(start, start + CHUNK)
+    for first in range(0, int(model.max(initial=-1)) + 1, CHUNK):
+        part = np.flatnonzero((first <= model) & (model < first + CHUNK))
         added[part], left[part] = _told(fit, prior, rows.iloc[part], runs)
     return added, left
+
+
+def _codes(rows: pd.DataFrame) -> Array:
+    """Return which base model each row starts from, (n,), counted from 0."""
+    keys = np.round(np.log(rows[list(KEYS)].to_numpy(dtype=float)) / SAME).astype(np.int64)
+    return np.asarray(np.unique(keys, axis=0, return_inverse=True)[1].ravel())
 
 
 def inflation(n_runs: int) -> float:
@@ -137,42 +144,49 @@ def _told(fit: Fit, prior: StudyPrior, points: pd.DataFrame, runs: pd.DataFrame)
     # What a point leaves open, as the only mix that was run, is that of the runs.
     both = pd.concat([points[inputs], runs], ignore_index=True).fillna(usual)
     silent = (both["tokens"] <= 0).to_numpy()
-    keys = both[list(KEYS)].to_numpy(dtype=float)
-    models, code = np.unique(np.round(np.log(keys) / SAME).astype(np.int64), axis=0, return_inverse=True)
-    code = code.ravel()
-    first = np.array([int(np.argmax(code == model)) for model in range(len(models))])
+    model = _codes(both)
     # A base model has neither mix nor rate: any of those that were run will do, the same for all.
+    first = np.unique(model, return_index=True)[1]
     bases = both.iloc[first].assign(tokens=0.0, **usual).reset_index(drop=True)
-    mean, spread = fit.posterior(pd.concat([both, bases], ignore_index=True).drop(columns=LOSS, errors="ignore"), False)
+    u = len(bases)
+    # Of points only what goes with the runs and the base models is asked for, never what goes with one another.
+    asked = fit.asked(pd.concat([both, bases], ignore_index=True).drop(columns=LOSS, errors="ignore"))
+    mean, by_laws, together = moments(fit, asked, k + u)
     count = int(fit.data["run"].nunique())
     # How sure laws are of what few runs leave open is itself hardly known.
-    by_laws, spread = spread.copy(), spread * (1.0 + (RUNS / count) ** 2)
-    at_base = n + k + np.arange(len(bases))
-    for model, at in enumerate(at_base):
-        known = _base_loss(fit, bases.iloc[model])
+    wider = 1.0 + (RUNS / count) ** 2
+    variance, together = by_laws * wider, together * wider
+    for one in range(u):
+        row, column = n + k + one, k + one
+        known = _base_loss(fit, bases.iloc[one])
         if known is None:
-            spread[at, at] += (GUESSED if fit.base.empty else GUESSED_BESIDE) ** 2
+            more = (GUESSED if fit.base.empty else GUESSED_BESIDE) ** 2
         else:  # what was measured does not err with the laws
-            mean[at], spread[at, :], spread[:, at] = np.log(known), 0.0, 0.0
-            spread[at, at] = MEASURED**2
+            mean[row], variance[row], together[row, :], together[:, column] = np.log(known), 0.0, 0.0, 0.0
+            more = MEASURED**2
+        variance[row] += more
+        together[row, column] += more
     # Changes from the base model: what the laws say of them, and what the studies do.
-    turned = spread[:, : n + k] - spread[:, at_base[code]]
-    of_changes = turned[: n + k] - turned[at_base[code]]
-    asked = both.assign(tokens=both["tokens"].where(both["tokens"] > 0, 1.0))
-    expected, doubt = prior.changes(fit.role, asked)
-    doubt = inflation(count) * doubt
-    doubt[silent, :] = doubt[:, silent] = 0.0
-    doubt[silent, silent] = NO_WORD
-    surprise = expected - (mean[: n + k] - mean[at_base[code]])
-    together = of_changes + doubt + JITTER * np.eye(n + k)
+    base, of_run = n + k + model, k + model[n:]  # row of the base model of each point and run; column of each run's
+    expected, doubt = prior.changes(fit.role, both.assign(tokens=both["tokens"].where(~silent, 1.0)))
+    surprise = expected - (mean[: n + k] - mean[base])
+    loadings, grown = np.where(silent[:, None], 0.0, doubt.loadings), inflation(count)
+    turned = together[:, :k] - together[:, of_run]
+    of_runs = (turned[: n + k] - turned[base]) + grown * (loadings @ loadings[n:].T)
+    among = of_runs[n:] + np.diag(grown * doubt.own[n:] + JITTER)
+    with_base, at_base = together[np.arange(n), k + model[:n]], together[base[:n], k + model[:n]]
+    by_studies = np.where(silent[:n], NO_WORD, grown * (np.sum(loadings[:n] ** 2, axis=1) + doubt.own[:n]))
+    alone = variance[:n] - 2.0 * with_base + at_base + by_studies + JITTER
     # Each point with the runs: what is said of a point does not depend on what else is asked.
-    place = np.column_stack([np.arange(n), np.tile(np.arange(n, n + k), (n, 1))])
-    matrix = together[place[:, :, None], place[:, None, :]]
-    own_place = np.where(silent[:n], at_base[code[:n]], np.arange(n))
-    reach = turned[own_place[:, None], place]
-    pull = np.linalg.solve(matrix, np.stack([surprise[place], reach], axis=2))
-    variance = np.diag(spread)[own_place] - np.einsum("np,np->n", reach, pull[:, :, 1])
-    left = np.maximum(variance, 0.0) / np.maximum(np.diag(by_laws)[own_place], 1e-12)
+    matrix = np.empty((n, k + 1, k + 1))
+    matrix[:, 0, 0], matrix[:, 0, 1:], matrix[:, 1:, 0], matrix[:, 1:, 1:] = alone, of_runs[:n], of_runs[:n], among
+    own = np.where(silent[:n], base[:n], np.arange(n))
+    reach = np.column_stack([np.where(silent[:n], with_base, variance[:n]) - np.where(silent[:n], at_base, with_base),
+                             turned[own]])  # fmt: skip
+    found = np.column_stack([surprise[:n], np.tile(surprise[n:], (n, 1))])
+    pull = np.linalg.solve(matrix, np.stack([found, reach], axis=2))
+    kept = variance[own] - np.einsum("np,np->n", reach, pull[:, :, 1])
+    left = np.maximum(kept, 0.0) / np.maximum(by_laws[own], 1e-12)
     return np.einsum("np,np->n", reach, pull[:, :, 0]), np.sqrt(left)
 
 

@@ -322,23 +322,34 @@ def expected(outcome: Outcome, frame: pd.DataFrame, law: Learned | None = None, 
     return Outlook(at.amplitude * at.log, np.sqrt(variance), rest, wide, *taught)
 
 
-def changes(
-    outcome: Outcome, frame: pd.DataFrame, *, known_shift: bool = True, gain: Learned | None = None
-) -> tuple[Array, Array]:
-    """Return the mean (n,) and covariance (n, n) of the log of a loss over the base model's, at rows of one new study.
+@dataclass(frozen=True)
+class Doubt:
+    """Covariance of n rows as ``loadings @ loadings.T + diag(own)``: what rows share, and what each has of its own."""
+
+    loadings: Array  # (n, causes)
+    own: Array  # (n,)
+
+    @property
+    def matrix(self) -> Array:
+        """The covariance, (n, n)."""
+        return np.asarray(self.loadings @ self.loadings.T + np.diag(self.own))
+
+
+def changes(outcome: Outcome, frame: pd.DataFrame, *, known_shift: bool = True) -> tuple[Array, Doubt]:
+    """Return the mean, (n,), and the doubt of the log of a loss over the base model's, at rows of one new study.
 
     Medians of `expected`, and the sum of `doubt_of_changes`, which says what the arguments are.
     """
-    said = expected(outcome, frame, gain=gain)
+    said = expected(outcome, frame)
     median = said.part + said.rest - said.taught
     centre = -median if outcome == "gain" else np.log1p(median)
-    return centre, np.sum([*doubt_of_changes(outcome, frame, known_shift, gain=gain).values()], axis=0)
+    parts = doubt_of_changes(outcome, frame, known_shift).values()
+    loadings, own = np.hstack([one.loadings for one in parts]), np.sum([one.own for one in parts], axis=0)
+    return centre, Doubt(loadings, own)
 
 
-def doubt_of_changes(
-    outcome: Outcome, frame: pd.DataFrame, known_shift: bool = True, *, gain: Learned | None = None
-) -> dict[str, Array]:
-    """Return the covariance of the log of a loss over the base model's by its parts, (n, n) each, for small changes.
+def doubt_of_changes(outcome: Outcome, frame: pd.DataFrame, known_shift: bool = True) -> dict[str, Doubt]:
+    """Return the doubt of the log of a loss over the base model's by its parts, for small changes.
 
     ``parameters``: of the coefficients, and of what all rows of a study share and nobody said, such as rates. ``form``:
     by what studies differ. ``noise``: of one measured outcome.
@@ -351,7 +362,7 @@ def doubt_of_changes(
         Whether the kind of shift was told; else the spread between kinds is added.
     """
     chosen = learned(outcome)
-    at, said = _Curve.of(chosen, outcome, frame), expected(outcome, frame, gain=gain)
+    at, said = _Curve.of(chosen, outcome, frame), expected(outcome, frame)
     relative, absolute = (at.slope * chosen.mean[FEATURES.index(f"reach_{name}")] for name in ("relative_rate", "rate"))
     relative = relative + chosen.mean[FEATURES.index("amplitude_relative_rate")]
     no_peak, no_pretrain, no_losses = (
@@ -369,18 +380,16 @@ def doubt_of_changes(
     ]
     median = said.part + said.rest - said.taught
     scale = np.ones(len(frame)) if outcome == "gain" else 1.0 / (1.0 + median)
-    of_part, of_change = np.outer(scale * said.part, scale * said.part), np.outer(scale, scale)
-    coefficients = at.gradient @ chosen.covariance @ at.gradient.T + sum(np.outer(one, one) for one in unsaid)
-    won = chosen.between_back * at.amplitude * at.won
-    apart = of_change * np.outer(won, won)
-    if np.any(said.taught):
-        taught = np.asarray(said.taught * said.taught_spread, dtype=float)
-        apart = apart + of_change * np.outer(taught, taught)
-    floor = FLOOR * np.minimum(1.0, at.log)
+    of_part = scale * said.part
+    coefficients = at.gradient @ np.linalg.cholesky(chosen.covariance)
+    won = scale * chosen.between_back * at.amplitude * at.won
+    taught = scale * said.taught * said.taught_spread
+    floor = scale * FLOOR * np.minimum(1.0, at.log)
+    none = np.zeros(len(frame))
     return {
-        "parameters": of_part * coefficients,
-        "form": of_part * sum(np.outer(one, one) for one in between) + apart,
-        "noise": of_part * (chosen.noise**2 * np.eye(len(frame))) + of_change * np.diag(floor**2),
+        "parameters": Doubt(of_part[:, None] * np.column_stack([coefficients, *unsaid]), none),
+        "form": Doubt(np.column_stack([*(of_part * one for one in between), won, taught]), none),
+        "noise": Doubt(np.zeros((len(frame), 0)), (of_part * chosen.noise) ** 2 + floor**2),
     }
 
 

@@ -26,6 +26,8 @@ from cptlaw.fitting.uncertainty.units import units_along
 from cptlaw.laws.calculus import Array, Positive
 
 MOST_PROFILES = 12  # rows that are profiled; the others take what was met on the way
+# E-folds from a row that is profiled up to which its places do for others: what they miss there goes with the square.
+BESIDE = 0.05
 # Probabilities up to which rows are profiled: all smaller ones are read off the same trace, whichever was asked first.
 LEVELS = (0.9, 0.99, 0.9999)
 
@@ -153,9 +155,14 @@ def _key(x: SimpleNamespace, row: int) -> bytes:
     return b"|".join(parts)
 
 
+def _logs(x: SimpleNamespace) -> Array:
+    """Return the logs of the inputs of rows, (n, inputs)."""
+    return np.column_stack([column.log for column in vars(x).values() if isinstance(column, Positive)])
+
+
 def _places(x: SimpleNamespace) -> Array:
     """Return where rows lie: logs of the inputs, each in units of its spread over the rows, (n, inputs)."""
-    places = np.column_stack([column.log for column in vars(x).values() if isinstance(column, Positive)])
+    places = _logs(x)
     return np.asarray((places - places.mean(axis=0)) / np.maximum(places.std(axis=0), 1e-12))
 
 
@@ -164,10 +171,14 @@ def _spread_out(x: SimpleNamespace, count: int) -> list[int]:
     scaled = _places(x)
     if len(scaled) <= count:
         return list(range(len(scaled)))
+    apart = _logs(x)
     # Farthest point first: the rows at the corners of the design bound what those inside it can meet.
     chosen = [int(np.abs(scaled).sum(axis=1).argmax())]
-    gap = np.full(len(scaled), np.inf)
+    gap, left = np.full(len(scaled), np.inf), np.full(len(scaled), np.inf)
     while len(chosen) < count:
         gap = np.minimum(gap, np.sum((scaled - scaled[chosen[-1]]) ** 2, axis=1))
+        left = np.minimum(left, np.abs(apart - apart[chosen[-1]]).max(axis=1, initial=0.0))
+        if left.max() < BESIDE:
+            break
         chosen.append(int(gap.argmax()))
     return chosen

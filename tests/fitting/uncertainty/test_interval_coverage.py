@@ -184,3 +184,13 @@ def test_reach_interpolates_the_root_of_the_rise():
     assert reach([1.0], [0.0], 1.0)[0] == np.inf
     assert reach([0.5], [0.0], 1.0)[0] == 0.5
     assert reach(distance, rises, np.inf, 6.25) == pytest.approx([np.inf, 0.25])
+
+
+def test_rows_that_lie_close_together_share_a_profile():
+    """The late steps of a plan under a risk ask for a thousand rows that hardly differ."""
+    fitted = cl.fit("chinchilla", chinchilla(0.004), on="target", starts=4, restraint="none")
+    sizes = 30e9 * np.linspace(1.0, 1.001, 40)
+    many = pd.DataFrame({"n_params": sizes, "tokens": 20 * sizes})
+    ends = profiles(fitted, many, [0.9])[0]
+    assert len(fitted._cache["traces"]) == 1
+    assert ends[[5, 35]] == pytest.approx(profiles(fitted, many.iloc[[5, 35]], [0.9])[0], abs=1e-5)
