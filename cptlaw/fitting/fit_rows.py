@@ -208,31 +208,55 @@ def minimise(
     """
     # Search first, on relative errors and over the shapes alone; then polish what is distinct on the stated objective.
     starts = problem.starts(options.starts, np.random.default_rng(options.seed)) if begin is None else begin
+    curves = chosen.correlated_along is not None
+    few, weight = problem, None
     if problem.k:
-        few = _searched(problem, chosen.correlated_along is not None)
+        few = _searched(problem, curves)
         c, z, cost = varpro.search(few, starts)
         chosen_starts, members = _distinct(problem, z, cost)
         c, z = c[chosen_starts], z[chosen_starts]
-        if few is not problem:
-            if chosen.correlated_along is None and not options.restraint.priors:
-                c, z, members = _leading(newton.descend(Objective(few, options.delta), c, z), members)
-            # The scale of a column is its mean over the rows, so coordinates change with the rows.
-            c = c * problem.scales(z) / few.scales(z)
     else:  # no amplitude to project out: the polish is the search
         c, z, members = np.zeros((len(starts), 0)), starts, np.ones(len(starts), dtype=int)
-    rising = SOFT_WEIGHT if getattr(chosen, "monotone", None) == "soft" else 0.0
-    penalty, weight = None, 0.0
-    if options.restraint.priors:
-        alone = Objective(problem, options.delta, rising=rising)
-        free = newton.descend(alone, c, z, SCALE_STEPS)
-        best = [int(np.argmin(free.objective))]
-        faint = priors_on(problem, FAINT)
-        at, bounded = _with_terms(problem, faint, free.c[best]), replace(alone, penalty=faint)
-        free = newton.descend(bounded, at, free.z[best], SCALE_END)
-        weight = _prior_weight(problem, free, options.delta, alike)
-        penalty = priors_on(problem, weight)
-        c = _with_terms(problem, penalty, c)
-    return newton.descend(Objective(problem, options.delta, penalty=penalty, rising=rising), c, z), members, weight
+    if few is not problem:
+        if not curves:  # of many rows a part says which optimum is the best, and how far they scatter
+            weight = _prior_weight(few, options, alike, c, z)
+            near = _polished(few, options, c, z, weight * few.n / problem.n)
+            c, z, members = _leading(near, members)
+        # The scale of a column is its mean over the rows, so coordinates change with the rows.
+        c = c * problem.scales(z) / few.scales(z)
+    if weight is None:
+        weight = _prior_weight(problem, options, alike, c, z)
+    return _polished(problem, options, c, z, weight), members, weight
+
+
+def _objective(problem: Problem, options: Options) -> Objective:
+    """Return the objective without priors."""
+    rising = SOFT_WEIGHT if getattr(problem.law, "monotone", None) == "soft" else 0.0
+    return Objective(problem, options.delta, rising=rising)
+
+
+def _polished(problem: Problem, options: Options, c: Array, z: Array, weight: float) -> Descent:
+    """Return the optima of the objective, priors of a weight included, that starts lead to."""
+    penalty = priors_on(problem, weight) if options.restraint.priors else None
+    goal = replace(_objective(problem, options), penalty=penalty)
+    return newton.descend(goal, _with_terms(problem, penalty, c), z)
+
+
+def _prior_weight(problem: Problem, options: Options, alike: Callable[[Array], float], c: Array, z: Array) -> float:
+    """Scale the priors by the residuals of a fit that they hardly hold: each counts like one independent observation.
+
+    Where as many parameters as rows leave no residual, the floor of the noise stands in; 0 without priors.
+    """
+    if not options.restraint.priors:
+        return 0.0
+    alone = _objective(problem, options)
+    free = newton.descend(alone, c, z, SCALE_STEPS)
+    best = [int(np.argmin(free.objective))]
+    faint = priors_on(problem, FAINT)
+    at, bounded = _with_terms(problem, faint, free.c[best]), replace(alone, penalty=faint)
+    free = newton.descend(bounded, at, free.z[best], SCALE_END)
+    residual = log_residuals(problem, free.c[0], free.z[0])
+    return noise_weight(residual, options.delta, problem.n - problem.size) * alike(residual)
 
 
 def _with_terms(problem: Problem, penalty: Penalty | None, c: Array) -> Array:
@@ -305,15 +329,6 @@ def _distinct(problem: Problem, z: Array, cost: Array) -> tuple[Array, Array]:
             chosen.append(int(i))
             members.append(1)
     return np.array(chosen), np.array(members)
-
-
-def _prior_weight(problem: Problem, free: Descent, delta: float, alike: Callable[[Array], float]) -> float:
-    """Scale the priors by the residuals of a fit that they hardly hold: each counts like one independent observation.
-
-    Where as many parameters as rows leave no residual, the floor of the noise stands in.
-    """
-    residual = log_residuals(problem, free.c[0], free.z[0])
-    return noise_weight(residual, delta, problem.n - problem.size) * alike(residual)
 
 
 def log_residuals(problem: Problem, c: Array, z: Array) -> Array:

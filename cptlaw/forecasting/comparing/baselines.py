@@ -95,9 +95,13 @@ def regret(rows: pd.DataFrame, predicted: Array) -> float:
             others = [*(name for name in others if name != "tokens"), "compute"]
         repeats = groups.groupby([*others, decision], dropna=False, observed=True)[["loss", "predicted"]].mean()
         levels = list(range(len(others))) if len(others) > 1 else 0  # a list of one level is not what pandas 2.1 takes
-        for _, options in repeats.groupby(level=levels, dropna=False, observed=True) if others else [("", repeats)]:
-            if len(options) > 1:
-                chosen = options["loss"].to_numpy()[int(options["predicted"].to_numpy().argmin())]
-                # Against the best that was measured: what a decision costs, and not how far a forecast is off.
-                lost.append(float(chosen / options["loss"].min() - 1.0))
+        each = repeats.groupby(level=levels, dropna=False, observed=True)
+        of = each.ngroup().to_numpy() if others else np.zeros(len(repeats), dtype=int)
+        loss, said = repeats["loss"].to_numpy(), repeats["predicted"].to_numpy()
+        order = np.lexsort((said, of))  # the choice of each decision comes first
+        loss, first = loss[order], np.flatnonzero(np.diff(of[order], prepend=-1))
+        several = np.diff(first, append=len(of)) > 1
+        # Against the best that was measured: what a decision costs, and not how far a forecast is off.
+        if several.any():
+            lost += (loss[first] / np.minimum.reduceat(loss, first) - 1.0)[several].tolist()
     return float(np.mean(lost)) if lost else float("nan")
