@@ -73,6 +73,7 @@ MODULES = {
     "Laws of your own": ("cptlaw.laws", ("Law", "Shape", "Option", "Context")),
     "Testing a law": ("cptlaw.testing", ("check_law",)),
     "Sweep": ("cptlaw_sweep.sweep", ("sweep", "dry_run", "status", "tune_lr")),
+    "Export": ("cptlaw_sweep.trainers", ("export",)),
     "Merge": ("cptlaw_sweep.merging", ("merge", "Merged")),
     "App": ("cptlaw_app", ("app",)),
     "Inside other trainers": ("cptlaw_sweep.integrations", integrations.__all__),

@@ -5,10 +5,13 @@ import os
 import shutil
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
 import yaml
+
+import cptlaw as cl
 
 pytest.importorskip("material", reason="the site needs mkdocs: pip install 'cptlaw[docs]'")
 sync_api = pytest.importorskip("playwright.sync_api", reason="browser tests need Playwright: pip install 'cptlaw[dev]'")
@@ -55,6 +58,17 @@ def page(site):
         browser = playwright.chromium.launch(executable_path=BROWSER, args=["--headless", "--no-sandbox"])
         yield browser.new_page()
         browser.close()
+
+
+def test_every_public_name_stands_in_the_reference(site):
+    """Those of `cptlaw`, of its modules of plans, figures and examples, and what other packages join."""
+    kept = (site / "objects.inv").read_bytes().split(b"\n", 4)[4]
+    listed = {line.split()[0].rpartition(".")[2] for line in zlib.decompress(kept).decode().splitlines()}
+    modules = {"plan", "figures", "examples"}
+    joined = set(dir(cl)) - set(cl.__all__)
+    assert {"app", "export", "merge", "sweep"} <= joined
+    names = {*cl.__all__, *joined, *cl.plan.__all__, *cl.figures.__all__, "load", "path", "schedules"} - modules
+    assert names - listed == set()
 
 
 def test_search_finds_the_page_that_answers(site, page):
