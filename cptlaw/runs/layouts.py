@@ -130,7 +130,7 @@ def without_failed(raw: RawTable) -> RawTable:
             failed = np.array([isinstance(cell, str) and cell.strip().strip(".").lower() in FAILED for cell in cells])
             words |= dict.fromkeys(cells[failed].str.strip())
         if long is not None:
-            empty = cells.map(_is_missing).to_numpy(dtype=bool) & ~failed
+            empty = cells.isna().to_numpy(dtype=bool) & ~failed
             if 0 < empty.sum() <= len(cells) // FEW:
                 failed |= empty
                 words["nothing"] = None

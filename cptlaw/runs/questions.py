@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from cptlaw.commands import command_line
 from cptlaw.errors import UsageError, shown
 from cptlaw.findings import Finding
-from cptlaw.runs.candidates import LARGE, SMALL, Numbers, Offer, best_together
+from cptlaw.runs.candidates import LARGE, SMALL, UNLIKELY, Numbers, Offer, best_together
 from cptlaw.runs.convert import hashable, to_numbers
 from cptlaw.runs.derive import tokens_of_a_step
 from cptlaw.runs.evidence import MOST_LEVELS, Effect, Evidence
@@ -58,19 +58,18 @@ def questions(runs: Runs, where: str | None = None) -> tuple[Question, ...]:
         Filter of the rows that are meant: a column that varies elsewhere alone does no harm.
     """
     rows = runs if where is None else runs.where(where)
-    found, explains, roles = _of_columns(rows, rows.frame.columns)
-    if not explains and "run" not in rows.assumed:
+    found, roles = _of_columns(rows, rows.frame.columns)
+    if not found and "run" not in rows.assumed:
         # What no column tells the names of runs may; they are settings only where losses say so.
         named = with_parts(rows.frame, "run")
-        parts = [name for name in named.columns if name not in rows.frame.columns]
-        more, _, roles = _of_columns(replace(rows, frame=named), parts) if parts else ([], False, roles)
-        found += more
+        parts = [name for name in named.columns if name not in rows.frame.columns and not _of_rate(name)]
+        found, roles = _of_columns(replace(rows, frame=named), parts) if parts else (found, roles)
     found = [*about_losses(rows), *about_roles(rows, roles), *found]
     return tuple(sorted(found, key=lambda one: not one.explains))
 
 
-def _of_columns(rows: Runs, columns: Iterable[Any]) -> tuple[list[Question], bool, dict[str, str]]:
-    """Return questions about columns, whether any explains losses, and the eval that each role likely has."""
+def _of_columns(rows: Runs, columns: Iterable[Any]) -> tuple[list[Question], dict[str, str]]:
+    """Return questions about columns, and the eval that each role likely has."""
     names = [str(name) for name in columns if _is_open(rows, str(name))]
     evidence = Evidence(rows, names)
     effects = {name: evidence.effects(name) for name in names}
@@ -82,7 +81,7 @@ def _of_columns(rows: Runs, columns: Iterable[Any]) -> tuple[list[Question], boo
     found = [
         _question(rows, name, some, choices[name], needed[name] or not _of_rate(name)) for name, some in asked.items()
     ]
-    return found, any(one.explains for one in found), roles
+    return found, roles
 
 
 def _is_open(runs: Runs, name: str) -> bool:
@@ -192,14 +191,17 @@ def _observed(effects: Sequence[Effect], is_text: bool) -> str:
     return f" Among rows alike else losses differ with it:{how} {' and '.join(parts)}."
 
 
-def _of_text(runs: Runs, name: str) -> list[str]:
-    """Return what a column of words can be."""
+def _of_text(runs: Runs, name: str) -> Iterator[Offer]:
+    """Yield what a column of words can be."""
     # What names evals differs within a run.
-    known = ["eval"] if "eval" in runs.assumed and ("run" in runs.assumed or _varies_within_runs(runs, name)) else []
+    if "eval" in runs.assumed and ("run" in runs.assumed or _varies_within_runs(runs, name)):
+        yield 2.0, f"eval={name}"
     scheduled = any(SCHEDULES.search(str(value)) for value in hashable(runs.frame[name].dropna()).unique())
-    scheduled &= not _is_of_base(runs, name)
-    known += ["lr_schedule"] if scheduled else []
-    return [f"{one}={name}" for one in (*known, "method", "domain") if one == "eval" or one not in runs.frame.columns]
+    schedules = ["lr_schedule"] if scheduled and not _is_of_base(runs, name) else []
+    for place, one in enumerate((*schedules, "method", "domain")):
+        if one not in runs.frame.columns:
+            yield 1.0 - 0.1 * place, f"{one}={name}"
+    yield UNLIKELY, f"{IGNORE}={name}"
 
 
 def _is_of_base(runs: Runs, name: str) -> bool:
@@ -212,14 +214,14 @@ def _is_of_base(runs: Runs, name: str) -> bool:
 def _choices(runs: Runs, asked: Mapping[str, Sequence[Effect]], roles: Mapping[str, str]) -> dict[str, list[str]]:
     """Return what each column can be: by its range, by what is missing and by what the losses do with it."""
     texts = [name for name in asked if to_numbers(runs.frame[name])[1].any()]
-    result = {name: _of_text(runs, name) for name in texts}
     numbers = [_numbers(runs, name, some, roles) for name, some in asked.items() if name not in texts]
     sized = "n_params" in runs.frame.columns or any(one.is_size for one in numbers)
     offers: dict[str, list[Offer]] = {one.name: replace(one, sized=sized).offers() for one in numbers}
     for old, new in _counts_apart(runs, numbers):
         pair = f"replay={old}/({old}+{new}),tokens={old}+{new}"
         offers |= {name: [(APART, pair), *offers[name]] for name in (old, new)}
-    return {**result, **best_together(offers)}
+    offers |= {name: list(_of_text(runs, name)) for name in texts}
+    return best_together(offers)
 
 
 def _numbers(runs: Runs, name: str, effects: Sequence[Effect], roles: Mapping[str, str]) -> Numbers:
