@@ -91,9 +91,10 @@ def test_priors_are_weighed_and_starts_chosen_on_some_rows(monkeypatch):
     every, all_rows = cl.fit("auto", frame, on="target"), len(on_all)
     assert few < all_rows / 2
     for one, other in zip(some.fits, every.fits, strict=True):
-        assert one.objective == pytest.approx(other.objective, rel=1e-4)  # the part scatters a little otherwise
+        assert one.objective == pytest.approx(other.objective, rel=1e-3)
+        assert one.prior_weight == pytest.approx(other.prior_weight, rel=0.05)  # a part scatters a little otherwise
     rows = frame.iloc[:50]
-    assert some.predict(rows) == pytest.approx(every.predict(rows), rel=1e-4)
+    assert some.predict(rows) == pytest.approx(every.predict(rows), rel=1e-5)
 
 
 def test_the_searched_rows_hold_every_level(monkeypatch):
