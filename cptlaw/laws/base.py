@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.findings import Finding
-from cptlaw.laws.calculus import Array, Jet, weighted
+from cptlaw.laws.calculus import Array, Jet, Value, weighted
 from cptlaw.laws.described import Described, Status
 from cptlaw.laws.inputs import LETTERS, Columns, Context, RatioOf
 from cptlaw.laws.parameters import EXPONENT, Amplitude, Option, Shape, option_text
@@ -133,7 +133,7 @@ class Law(Described):
 
     # -- what a subclass writes ------------------------------------------------------------------------------------
 
-    def terms(self, x: Any, p: Any) -> Sequence[Any]:
+    def terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
         """Return the terms, one per amplitude, then any that stand without an amplitude.
 
         Parameters

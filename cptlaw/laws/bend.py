@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from cptlaw.laws.base import Law, Option, Shape
-from cptlaw.laws.calculus import exp
+from cptlaw.laws.calculus import Value, exp
 from cptlaw.laws.parameters import number
 
 BENDS = (1, 1.5, 2, 3)
@@ -98,15 +98,15 @@ class Bent(Law):
         terms.remove(tokens)
         return "".join(terms).strip()
 
-    def plain_terms(self, x: Any, p: Any) -> Sequence[Any]:
+    def plain_terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
         """Return the terms of the plain sum, one per amplitude of the plain law."""
         raise NotImplementedError
 
-    def log_unit(self, p: Any) -> Any:
+    def log_unit(self, p: SimpleNamespace) -> Value:
         """Return the log of the plain ratio of the two amplitudes at which the searched ratio is 1."""
         return 0.0
 
-    def terms(self, x: Any, p: Any) -> Sequence[Any]:
+    def terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
         """Return the terms, with the size term and the token term joined."""
         plain = list(self.plain_terms(x, p))
         if self.bend == 1:

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
 Array = NDArray[np.float64]
+Value: TypeAlias = "Jet | Positive | Array | float"  # what a law calculates with
 
 # Stands for log(0): finite, so that 0**a is 0 for every a > 0 with derivatives 0 instead of 0 * inf = nan.
 LOG_OF_ZERO = -1e30
@@ -194,7 +195,7 @@ def exp(u: Any) -> Any:
     return np.exp(u)
 
 
-def log(u: Any) -> Any:
+def log(u: Value) -> Value:
     """Natural logarithm of a number, array, input column or Jet."""
     if isinstance(u, Positive):
         return u.log
@@ -221,7 +222,7 @@ def expm1(u: Any) -> Any:
     return np.expm1(u)
 
 
-def reciprocal(u: Any) -> Any:
+def reciprocal(u: Value) -> Value:
     """Return 1 / u for a number, array or Jet."""
     if isinstance(u, Jet):
         inverse = 1.0 / u.value

@@ -96,7 +96,7 @@ class OfCorpora(Law):
             )
         return x
 
-    def shares_of(self, x: Any) -> list[Any]:
+    def shares_of(self, x: SimpleNamespace) -> list[Any]:
         """Return the shares, one input column per corpus."""
         return [getattr(x, name) for name in self.shares]
 

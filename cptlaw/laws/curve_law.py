@@ -215,7 +215,7 @@ class CurveLaw(Law):
             )
         return super()._column(frame, name, role)
 
-    def annealed(self, x: Any, name: str, p: Any) -> Any:
+    def annealed(self, x: SimpleNamespace, name: str, p: SimpleNamespace) -> Any:
         """Return the annealing area of a column (``s2``, ``s2_cpt``, ..), at the fitted lambda where it is fitted."""
         if self.decay != FITTED:
             return getattr(x, LETTERS[name])

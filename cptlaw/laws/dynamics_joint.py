@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pandas as pd
 
 from cptlaw.laws.annealing import SIZE_EXPONENT
 from cptlaw.laws.base import Amplitude, Option, Role
-from cptlaw.laws.calculus import exp, log
+from cptlaw.laws.calculus import Value, exp, log
 from cptlaw.laws.curve_law import FADING, KAPPA
 from cptlaw.laws.dynamics import CptDynamicsReplay
 from cptlaw.laws.shared_tokens import OF_BUDGET, OF_PRETRAINING_RATE, OF_RATE, OF_TARGET, RATE
@@ -146,7 +147,7 @@ class CptDynamicsJoint(CptDynamicsReplay):
 
     # -- the terms, one by one -------------------------------------------------------------------------------------
 
-    def annealing(self, x: Any, p: Any) -> Sequence[Any]:
+    def annealing(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
         """Return the annealing terms; fading, they shrink with the forward area of both phases."""
         terms = super().annealing(x, p)
         if not self.fading:
@@ -154,7 +155,7 @@ class CptDynamicsJoint(CptDynamicsReplay):
         fade = ((p.S1pt if self.open_base else x.S1pt) + x.S1cpt) ** -p.kappa
         return tuple(term * fade for term in terms)
 
-    def shift(self, x: Any, p: Any) -> Any:
+    def shift(self, x: SimpleNamespace, p: SimpleNamespace) -> Any:
         """Return the shift times what it grows with."""
         growth: Any = 0.0
         for name in self.exponents:
@@ -166,7 +167,7 @@ class CptDynamicsJoint(CptDynamicsReplay):
             growth = growth + getattr(p, name) * variable
         return super().shift(x, p) * exp(growth) if self.exponents else super().shift(x, p)
 
-    def terms(self, x: Any, p: Any) -> Sequence[Any]:
+    def terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
         """Return the terms of Eq. 8 and the size term."""
         return *super().terms(x, p), x.N**-p.g3
 

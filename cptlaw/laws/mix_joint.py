@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from cptlaw.laws.base import Shape
-from cptlaw.laws.calculus import exp, log
+from cptlaw.laws.calculus import Value, exp, log
 from cptlaw.laws.mix_additive import MixAdditive
 
 OF_MIX = Shape(-4.0, 4.0, start=(-0.7, 0.7), scale="linear", usual=(0.0, 0.5))
@@ -42,7 +43,7 @@ class MixJoint(MixAdditive):
             if amplitude in self.amplitudes:
                 self.shapes |= dict.fromkeys(self.per_corpus(letter)[1:], OF_MIX)
 
-    def terms(self, x: Any, p: Any) -> Sequence[Any]:
+    def terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
         """Return the constant, the terms of size and tokens, and the term of the mix, which has no amplitude."""
         shares = self.shares_of(x)
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any
 
 import pandas as pd
 
 from cptlaw.laws.base import Law, Role, Shape
-from cptlaw.laws.calculus import exp, log
+from cptlaw.laws.calculus import Value, exp, log
 
 
 class _Mixture(Law):
@@ -37,7 +36,7 @@ class Mixing(_Mixture):
     shapes = {"t": Shape(-50.0, 50.0, start=(-8.0, 8.0), scale="linear")}
     delta = 0.02
 
-    def terms(self, x: Any, p: Any) -> Sequence[Any]:
+    def terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
         """Return the constant and the term of the mix."""
         return 1.0, exp(p.t * (1.0 * x.r))
 
@@ -68,7 +67,7 @@ class CMR(_Mixture):
         x.of_source = self._replay_is_the_share(frame, role).astype(float)
         return x
 
-    def terms(self, x: Any, p: Any) -> Sequence[Any]:
+    def terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
         """Return the constant and the term of the mix."""
         # The law converts replay to the own share; R is that of the target corpus for both losses.
         target_share = x.of_source + (1.0 - 2.0 * x.of_source) * (1.0 * x.r)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from types import SimpleNamespace
 
 from cptlaw.laws.base import EXPONENT, Law, Shape
+from cptlaw.laws.calculus import Value
 
 
 class OverTraining(Law):
@@ -32,6 +33,6 @@ class OverTraining(Law):
     vanishing = {"tokens": ("B",)}
     diverges_at_zero = ("n_params", "tokens")
 
-    def terms(self, x: Any, p: Any) -> Sequence[Any]:
+    def terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
         """Return the constant, the loss after endless tokens at this size, and what they still lack."""
         return 1.0, x.N**-p.a, x.N ** (p.b - p.a) * x.D**-p.b

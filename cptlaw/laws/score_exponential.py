@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ class ScoreExponentialInLoss(ScoreLaw):
     inputs = ("carrier",)
     axes = {"gamma": Axis(1.4, 0.7), "L0": Axis(0.3, 0.35, positive=False, pooled=False)}
 
-    def share(self, x: Any, p: Any) -> Any:
+    def share(self, x: SimpleNamespace, p: SimpleNamespace) -> Any:
         """Return Q."""
         above = x.L - p.L0
         return exp(-p.gamma * np.where(np.real(above) > 0, above, 0.0 * above))

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.laws.base import LAWS
+from cptlaw.laws.calculus import Value
 
 Array = NDArray[np.float64]
 Reads = Literal["size", "compute", "loss", "answers", "nothing"]
@@ -82,7 +83,7 @@ class ScoreLaw:
         if "name" in cls.__dict__:
             SCORE_LAWS[cls.name] = cls
 
-    def share(self, x: Any, p: Any) -> Any:
+    def share(self, x: SimpleNamespace, p: SimpleNamespace) -> Value:
         """Return Q: inputs (n,) or (s, n) under their letters, parameters (s, 1) by name."""
         raise NotImplementedError
 

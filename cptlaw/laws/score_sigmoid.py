@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from cptlaw.laws.score_law import Axis, Reads, ScoreLaw, exp
@@ -27,6 +28,6 @@ class ScoreSigmoidInLoss(ScoreLaw):
         "gap": Axis(-3.0, 0.7, pooled=False),  # what the ceiling lacks of 1, as odds: top = 1 / (1 + gap)
     }
 
-    def share(self, x: Any, p: Any) -> Any:
+    def share(self, x: SimpleNamespace, p: SimpleNamespace) -> Any:
         """Return Q."""
         return 1.0 / ((1.0 + p.gap) * (1.0 + exp(p.s * (x.L - p.L0))))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from types import SimpleNamespace
+from typing import Self
 
 import pandas as pd
 
 from cptlaw.laws.base import Law, Option, Shape
-from cptlaw.laws.calculus import maximum
+from cptlaw.laws.calculus import Value, maximum
 from cptlaw.laws.parameters import positive
 
 LEAST = 1e-6  # nats, of L0 - E0
@@ -55,6 +56,6 @@ class LossToLoss(Law):
         """Return the law whose E0 lies below the losses of these rows."""
         return self.with_options(lowest=float(frame["from_loss"].min())) if "from_loss" in frame.columns else self
 
-    def terms(self, x: Any, p: Any) -> Sequence[Any]:
+    def terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
         """Return the constant and the power of the other loss."""
         return 1.0, maximum((x.from_loss * 1.0) - p.E0, LEAST) ** p.kappa

@@ -13,7 +13,7 @@ import pandas as pd
 from cptlaw.errors import DataError
 from cptlaw.laws.annealing import ANNEALED, CURVE_EXPONENT
 from cptlaw.laws.base import Amplitude, Role, Shape
-from cptlaw.laws.calculus import Jet, exp, log
+from cptlaw.laws.calculus import Jet, Value, exp, log
 from cptlaw.laws.curve_law import SKIP_STEPS, WARMUP, CurveLaw
 from cptlaw.laws.others.lr_drops import Drops, drops_of
 from cptlaw.schedules import LAMBDA, Schedule, effective_lr
@@ -81,7 +81,7 @@ class MultiPower(CurveLaw):
         x.lr_drops = Drops.of_rows(list(frame["lr_drops"]))
         return x
 
-    def terms(self, x: Any, p: Any) -> Sequence[Any]:
+    def terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
         """Return the constant, the forward term and the sum over all changes."""
         return 1.0, x.S1**-p.alpha, effect(x.lr_drops, p.C, p.beta, p.gamma)
 

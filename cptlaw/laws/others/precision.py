@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any, Self
 
 import pandas as pd
 
 from cptlaw.laws.base import EXPONENT, Amplitude, Law, Option, Shape
-from cptlaw.laws.calculus import exp, expm1, log
+from cptlaw.laws.calculus import Value, exp, expm1, log
 from cptlaw.laws.parameters import IN_RAW_COUNTS, some_of
 
 TRAINED = {"bits_weights": "gamma_w", "bits_activations": "gamma_a", "bits_kv": "gamma_kv"}
@@ -74,7 +75,7 @@ class Precision(Law):
             fixed.remove("bits_weights")  # without any bits it would be another law: let the missing column be named
         return self.with_options(without=tuple(sorted({*self.without, *fixed})))
 
-    def terms(self, x: Any, p: Any) -> Sequence[Any]:
+    def terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
         """Return the constant, the terms of effective size and of tokens, and what quantising afterwards costs."""
         size: Any = log(x.N)
         for name, gamma in TRAINED.items():
