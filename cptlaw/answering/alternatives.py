@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.uncertainty.intervals import LARGEST
 
 WEIGHTS = np.arange(1, 10) / 10  # of a merge
@@ -50,7 +51,7 @@ def share_of_change(role: str, weight: float, tokens_per_param: float, n_params:
 
 
 def alternatives(
-    fits: Mapping[str, Any],
+    fits: Mapping[str, Fit],
     point: Mapping[str, float],
     *,
     base_target_loss: float | None,

@@ -12,6 +12,8 @@ from cptlaw.answering.question import Asked
 from cptlaw.answering.takes import MIX, SURER, lowest_probability
 from cptlaw.answering.what_if import point_of
 from cptlaw.errors import CptlawError
+from cptlaw.fitting.fit import Fit
+from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.planning import MixPlan
 from cptlaw.planning.points import chances
 from cptlaw.units import format_percent
@@ -22,10 +24,10 @@ ENDS = ("", "_lo", "_hi")
 
 def choices(
     question: Asked,
-    fits: Mapping[str, Any],
+    fits: Mapping[str, Fit],
     sure: MixPlan,
     plain: MixPlan,
-    scores: Mapping[str, Any],
+    scores: Mapping[str, ScoreFit],
     options: tuple[Mapping[str, Any], ...],
 ) -> tuple[Mapping[str, Any], ...]:
     """Return the cheaper, the safer and the run without replay, as far as there are any.

@@ -43,7 +43,7 @@ def from_mixes(runs: Runs, question: Asked, where: str | None = None, seed: int 
     losses = [name for name in runs.evals if name not in runs.scores]
     goal = [roles["target"]] if "target" in roles else losses
     wanted = dict.fromkeys([*goal, *([roles["source"]] if "source" in roles else [])])
-    fits = {name: fit(AUTO, runs, on=name, where=where, seed=seed) for name in wanted}
+    fits: dict[str, Any] = {name: fit(AUTO, runs, on=name, where=where, seed=seed) for name in wanted}
     scores, about = fitted_scores(runs, question, where, seed, None)
     asked, notes = _with_tokens(question, fits[goal[0]].data)
     findings = [*notes, *about]

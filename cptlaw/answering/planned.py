@@ -12,6 +12,8 @@ from cptlaw.answering.question import KINDS, Asked
 from cptlaw.answering.words import as_answer
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
+from cptlaw.fitting.fit import Fit
+from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.planning import MixPlan
 from cptlaw.planning.mixes.expected import best_over_rates
 from cptlaw.planning.mixes.mix import build_mixes
@@ -26,7 +28,7 @@ SHORTER = (0.5, 0.25, 0.125)  # of the tokens that a budget pays for, where all 
 
 
 def plan(
-    question: Asked, fits: Mapping[str, Any], risk: float | None, scores: Mapping[str, Any] | None = None
+    question: Asked, fits: Mapping[str, Fit], risk: float | None, scores: Mapping[str, ScoreFit] | None = None
 ) -> MixPlan:
     """Return the plan that answers a question, each limit held with a probability.
 
@@ -73,7 +75,7 @@ def _beyond(found: MixPlan, wider: MixPlan) -> Finding:
 
 
 def _given(
-    question: Asked, fits: Mapping[str, Any], risk: float | None, scores: Mapping[str, Any] | None
+    question: Asked, fits: Mapping[str, Fit], risk: float | None, scores: Mapping[str, ScoreFit] | None
 ) -> dict[str, Any]:
     """Return what the plan is asked, with the best reference that there is."""
     source = fits.get("source")
@@ -87,7 +89,7 @@ def _given(
     return given
 
 
-def _best(question: Asked, fits: Mapping[str, Any], given: Mapping[str, Any]) -> MixPlan:
+def _best(question: Asked, fits: Mapping[str, Fit], given: Mapping[str, Any]) -> MixPlan:
     """Return the plan of the kind that is asked for."""
     source = fits.get("source")
     if question.kind == "limited-data":
@@ -106,7 +108,7 @@ def _best(question: Asked, fits: Mapping[str, Any], given: Mapping[str, Any]) ->
     return whole
 
 
-def _at_tokens(given: Mapping[str, Any], fits: Mapping[str, Any], tokens: float) -> MixPlan:
+def _at_tokens(given: Mapping[str, Any], fits: Mapping[str, Fit], tokens: float) -> MixPlan:
     """Return the best mix of some tokens. Unlike `trade_off` it is given without a limit too, and without a source."""
     scenario = read_scenario(TradeOff, {**given, "tokens": tokens}, "trade-off")
     build = partial(build_mixes, scenario, fits["target"], fits.get("source"))
@@ -114,14 +116,14 @@ def _at_tokens(given: Mapping[str, Any], fits: Mapping[str, Any], tokens: float)
     return result
 
 
-def _run_range(given: Mapping[str, Any], fits: Mapping[str, Any]) -> dict[str, float]:
+def _run_range(given: Mapping[str, Any], fits: Mapping[str, Fit]) -> dict[str, float]:
     """Return the range of replay that was run, which limited-data alone would leave."""
     scenario = read_scenario(LimitedData, given, "limited-data")
     mix = build_mixes(scenario, fits["target"], fits.get("source"))[0]
     return {"min_replay": mix.fitted_low, "max_replay": mix.fitted_high} if mix.reads_replay else {}
 
 
-def _reference(question: Asked, fits: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def _reference(question: Asked, fits: Mapping[str, Fit], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the reference that forgetting counts from: the measured loss, or the first that stands in for it."""
     kind, problem = KINDS[question.kind], None
     # Without a limit forgetting is worth a line only where it counts from a base model's loss.

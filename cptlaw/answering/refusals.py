@@ -11,6 +11,8 @@ from cptlaw.answering.planned import plan
 from cptlaw.answering.question import Asked
 from cptlaw.answering.takes import lowest_probability
 from cptlaw.answering.what_if import point_of
+from cptlaw.fitting.fit import Fit
+from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.planning import MixPlan
 from cptlaw.planning.points import chances
 
@@ -20,7 +22,7 @@ IN_POINTS = {"min": "min_score", "max-drop": "max_drop"}
 
 
 def nearest_mix(
-    question: Asked, fits: Mapping[str, Any], refused: MixPlan, scores: Mapping[str, Any]
+    question: Asked, fits: Mapping[str, Fit], refused: MixPlan, scores: Mapping[str, ScoreFit]
 ) -> tuple[dict[str, Any] | None, MixPlan | None]:
     """Return the promised ``best_reachable``, and the plan of that mix.
 

@@ -9,6 +9,7 @@ from typing import Any
 from cptlaw.answering.question import Asked
 from cptlaw.answering.what_if import point_of
 from cptlaw.commands import command_line
+from cptlaw.fitting.fit import Fit
 from cptlaw.planning import MixPlan
 from cptlaw.planning.result import flops_of
 from cptlaw.planning.scenario import SCENARIOS, as_words, options_of
@@ -22,7 +23,7 @@ def commands(
     runs: Runs,
     question: Asked,
     where: str | None,
-    fits: Mapping[str, Any],
+    fits: Mapping[str, Fit],
     planned: MixPlan,
     *,
     scores: Collection[str] = (),
@@ -70,7 +71,7 @@ def chosen_rows(runs: Runs, where: str | None) -> list[str]:
     return [table, *runs.read_with, *roles, *(["--where", where] if where else [])]
 
 
-def _plan(question: Asked, fits: Mapping[str, Any], planned: MixPlan) -> list[str] | None:
+def _plan(question: Asked, fits: Mapping[str, Fit], planned: MixPlan) -> list[str] | None:
     """Return the words of the plan; a question without limits has one only where there is a source loss to weigh."""
     kind, given = question.kind, question.of_plan
     given |= planned.searched_range

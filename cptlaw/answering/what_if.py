@@ -14,6 +14,8 @@ from cptlaw.answering.question import Asked
 from cptlaw.answering.without_runs import INTERVAL, SHARES
 from cptlaw.errors import CptlawError
 from cptlaw.fitting.base_models import LOSS
+from cptlaw.fitting.fit import Fit
+from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.planning import MixPlan
 from cptlaw.planning.result import FLOPS_PER_PARAMETER_TOKEN
 from cptlaw.units import format_percent, format_quantity
@@ -33,7 +35,7 @@ def point_of(question: Asked, plan: MixPlan) -> dict[str, float]:
     return {name: float(value) for name, value in point.items() if value is not None}
 
 
-def what_if(question: Asked, fits: Mapping[str, Any], planned: MixPlan) -> tuple[Mapping[str, Any], ...]:
+def what_if(question: Asked, fits: Mapping[str, Fit], planned: MixPlan) -> tuple[Mapping[str, Any], ...]:
     """Return what other mixes would do, the tokens and the replay changed by as much as people would change them."""
     if not planned.feasible:
         return ()
@@ -93,7 +95,7 @@ def by_replay(
     return tuple(rows)
 
 
-def measured_rates(fits: Mapping[str, Any], planned: MixPlan, given: float | None) -> dict[str, Any]:
+def measured_rates(fits: Mapping[str, Fit], planned: MixPlan, given: float | None) -> dict[str, Any]:
     """Return the planned peak rate, the range that was run and why it was taken, where laws read rates."""
     rate = getattr(planned, "lr_peak", None)
     known = [fit.data["lr_peak"].dropna() for fit in fits.values() if "lr_peak" in fit.data.columns]
@@ -112,7 +114,7 @@ def measured_rates(fits: Mapping[str, Any], planned: MixPlan, given: float | Non
     return {"lr_peak": rate, "lr_peak_lo": low, "lr_peak_hi": high, "lr_why": why}
 
 
-def _near(question: Asked, fits: Mapping[str, Any], point: Mapping[str, float]) -> list[tuple[str, dict[str, float]]]:
+def _near(question: Asked, fits: Mapping[str, Fit], point: Mapping[str, float]) -> list[tuple[str, dict[str, float]]]:
     read = {name for fit in fits.values() for name in fit.law.inputs}
     limited_data = question.kind == "limited-data"
     changed = []
@@ -131,7 +133,7 @@ def _near(question: Asked, fits: Mapping[str, Any], point: Mapping[str, float]) 
 
 
 def other_sizes(
-    question: Asked, fits: Mapping[str, Any], risk: float | None, scores: Mapping[str, Any]
+    question: Asked, fits: Mapping[str, Fit], risk: float | None, scores: Mapping[str, ScoreFit]
 ) -> tuple[Mapping[str, Any], ...]:
     """Return the best mixes of the models of other sizes that were run, where compute is what is given.
 

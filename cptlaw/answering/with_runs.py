@@ -26,8 +26,10 @@ from cptlaw.answering.words import in_answer
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.fitting.auto.average import Average
+from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.study_prior import StudyPrior
 from cptlaw.fitting.uncertainty.intervals import MIN_RUNS
+from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.forecasting.verbs import fit
 from cptlaw.laws.shared_tokens import WHOLE
 from cptlaw.planning import MixPlan
@@ -60,7 +62,7 @@ def from_runs(
         What is known of the study beside its runs.
     """
     shift = None if about is None else about.shift
-    fitted = {
+    fitted: dict[str, Any] = {
         role: fit(AUTO, runs, role, where, schedules=schedules, seed=seed, shift=shift)
         for role in _roles(runs, question)
     }
@@ -117,7 +119,7 @@ def from_runs(
     )
 
 
-def _rate_and_batch(runs: Runs, question: Asked, fits: Mapping[str, Any], sure: MixPlan) -> dict[str, Any]:
+def _rate_and_batch(runs: Runs, question: Asked, fits: Mapping[str, Fit], sure: MixPlan) -> dict[str, Any]:
     """Return the rate of the plan and the batch of the runs; both from the table's own valley, where it has one."""
     result = measured_rates(fits, sure, question.lr_peak) | batch_of_runs(runs, question.n_params)
     tuned = tuned_by_runs(runs, question.n_params, sure.tokens if sure.feasible else None)
@@ -139,7 +141,7 @@ def _reference(question: Asked, sure: MixPlan) -> Mapping[str, Any] | None:
     }
 
 
-def _knowing(fitted: Any, about: StudyPrior | None) -> Any:
+def _knowing(fitted: Fit, about: StudyPrior | None) -> Fit:
     """Return a fit to few runs with what else the question says of their study."""
     if about is None or not isinstance(fitted, Average) or fitted.study_prior is None:
         return fitted
@@ -147,7 +149,7 @@ def _knowing(fitted: Any, about: StudyPrior | None) -> Any:
     return replace(fitted, study_prior=prior, _cache={})
 
 
-def _alternatives(question: Asked, fits: Mapping[str, Any], plan: MixPlan) -> tuple[Mapping[str, Any], ...]:
+def _alternatives(question: Asked, fits: Mapping[str, Fit], plan: MixPlan) -> tuple[Mapping[str, Any], ...]:
     """Return what else would save the source, where the plan replays any of it."""
     if not plan.feasible or plan.replay is None or plan.tokens is None:
         return ()
@@ -168,7 +170,7 @@ def _base_target_loss(base: pd.DataFrame, question: Asked, plan: MixPlan) -> flo
     return measured_base(base, point_of(question, plan)) if plan.feasible else None
 
 
-def _page(runs: Runs, question: Asked, fits: Mapping[str, Any], plan: MixPlan, scores: Mapping[str, Any]) -> Any:
+def _page(runs: Runs, question: Asked, fits: Mapping[str, Fit], plan: MixPlan, scores: Mapping[str, ScoreFit]) -> Any:
     """Return the report of an answer; what draws is loaded only then."""
     from cptlaw.reporting import report
 
@@ -227,7 +229,7 @@ def _alike(frame: pd.DataFrame, word: str) -> list[str]:
     return [name for name in names if word in name.lower() and "per" not in re.split(r"[\W_]+", name.lower())]
 
 
-def with_known_doubt(question: Asked, fits: Iterable[Any]) -> tuple[Asked, list[Finding]]:
+def with_known_doubt(question: Asked, fits: Iterable[Fit]) -> tuple[Asked, list[Finding]]:
     """Return the question without a probability where too few runs say how runs differ."""
     fits = tuple(fits)
     runs = min(int(fit.n_runs) for fit in fits)
@@ -244,7 +246,7 @@ def with_known_doubt(question: Asked, fits: Iterable[Any]) -> tuple[Asked, list[
     return question.replaced(risk=None), [note]
 
 
-def _with_budget(question: Asked, fits: Mapping[str, Any]) -> Asked:
+def _with_budget(question: Asked, fits: Mapping[str, Fit]) -> Asked:
     """Return the question with the pre-training budget of the runs, where it was not said and they have but one."""
     if question.ptpp is not None:
         return question
@@ -253,7 +255,7 @@ def _with_budget(question: Asked, fits: Mapping[str, Any]) -> Asked:
     return question.replaced(ptpp=levels[0]) if len(levels) == 1 else question
 
 
-def _with_tokens(question: Asked, target: Any) -> tuple[Asked, list[Finding]]:
+def _with_tokens(question: Asked, target: Fit) -> tuple[Asked, list[Finding]]:
     """Return the question with tokens where neither they, nor compute, nor a limit on the target says how many."""
     if question.target_tokens is not None and "replay" not in target.data.columns:
         # Models from scratch and fine-tuning train on nothing else.
@@ -281,7 +283,7 @@ def tokens_assumed(data: pd.DataFrame, question: Asked, advice: str) -> tuple[fl
     )
 
 
-def _no_limit(question: Asked, target: Any) -> list[Finding]:
+def _no_limit(question: Asked, target: Fit) -> list[Finding]:
     if "replay" not in target.data.columns:  # models from scratch: there is nothing to forget
         return []
     if question.max_forgetting is not None or question.max_target_loss is not None or question.benchmarks:
@@ -298,7 +300,7 @@ def _no_limit(question: Asked, target: Any) -> list[Finding]:
 
 
 def _next_runs(
-    runs: Runs, question: Asked, fits: Mapping[str, Any], plan: MixPlan
+    runs: Runs, question: Asked, fits: Mapping[str, Fit], plan: MixPlan
 ) -> tuple[tuple[Mapping[str, Any], ...], list[Finding], float | None]:
     """Return the runs worth buying next, why there are none, and for what compute; see `next_runs`."""
     if not plan.feasible or plan.flops is None:
@@ -307,14 +309,14 @@ def _next_runs(
     return next_runs(runs, fits[to_sharpen(question, fits)], row, plan.flops)
 
 
-def laws_in(fits: Mapping[str, Any], scores: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+def laws_in(fits: Mapping[str, Fit], scores: Mapping[str, ScoreFit]) -> tuple[Mapping[str, Any], ...]:
     """Return eval, law and weight of each law of the fitted losses and scores."""
     of_losses = [(one.on, part.fit.law.spec, part.weight) for one in fits.values() for part in one.members]
     of_scores = [(name, part.name, part.weight) for name, one in scores.items() for part in one.members]
     return tuple({"on": on, "law": law, "weight": weight} for on, law, weight in (*of_losses, *of_scores))
 
 
-def evidence(runs: Runs, fits: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+def evidence(runs: Runs, fits: Mapping[str, Fit]) -> tuple[Mapping[str, Any], ...]:
     """Return which rows of one's own an answer rests on, by the name of each fitted loss."""
     return tuple(
         {

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from cptlaw.errors import UsageError, did_you_mean, listed
+from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.laws.dcpt_cross import AcrossDomains
 
@@ -54,7 +55,7 @@ def fit_of_corpus(fit: Any, domain: str | None) -> Any:
     return fit
 
 
-def corpora_of(fit: Any) -> list[str]:
+def corpora_of(fit: Forecaster) -> list[str]:
     """Return the corpora of the fitted runs; nothing where their table did not name them."""
     if "domain" in fit.data.columns:
         return sorted(fit.data["domain"].dropna().astype(str).unique())

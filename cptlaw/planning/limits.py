@@ -15,7 +15,7 @@ from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.loss import EVEN
 from cptlaw.planning.options import label
-from cptlaw.planning.scenario import Measure, options_of
+from cptlaw.planning.scenario import Measure, Question, options_of
 from cptlaw.planning.solve import Best, Limit, Points, Space, solve
 
 UNBOUNDED = 1.0  # in log loss: a margin this wide is that of a loss that the data does not bound
@@ -92,7 +92,7 @@ class Upper:
 
     loss: Any
     risk: float | None
-    scale: Any = None
+    scale: AboveBase | None = None
 
     def __call__(self, points: Points) -> Array:
         """Return the quantity at points, (n,)."""
@@ -108,7 +108,7 @@ class Upper:
         return np.asarray(self.scale.of(result), dtype=float)
 
 
-def limit_on(name: str, about: str, value: float, loss: Any, scale: Any, risk: float | None) -> Limit:
+def limit_on(name: str, about: str, value: float, loss: Any, scale: AboveBase | None, risk: float | None) -> Limit:
     """Return an upper limit on a loss, or on what a scale makes of it."""
     return Limit(name, value, Upper(loss, risk, scale), about, loss, scale)
 
@@ -273,7 +273,7 @@ def _open(limit: Limit) -> Finding:
 
 
 def build_limits(
-    given: Any, losses: Mapping[str, Any], how: Any, more: Iterable[Limit], make: Callable[..., Limit]
+    given: Question, losses: Mapping[str, Any], how: Any, more: Iterable[Limit], make: Callable[..., Limit]
 ) -> list[Limit]:
     """Return the limits that were given, in the order in which the scenario declares them.
 

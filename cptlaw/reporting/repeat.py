@@ -7,6 +7,7 @@ from typing import Any
 
 from cptlaw.commands import command_line
 from cptlaw.fitting.fit import Fit
+from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.planning.options import points
 from cptlaw.planning.report_scenario import ReportOfRuns
@@ -43,7 +44,7 @@ def commands(
     return (*result, command_line([*words, *as_words(ReportOfRuns, texts), "-o", "report.html"]))
 
 
-def fit_command(path: str, reading: list[str], fit: Any) -> str:
+def fit_command(path: str, reading: list[str], fit: Forecaster) -> str:
     """Return the command that repeats a fit."""
     words = ["cptlaw", "fit", path, *reading, "--law", fit.law_option, "--on", fit.on]
     if fit.provenance.get("where"):

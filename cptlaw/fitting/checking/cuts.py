@@ -10,6 +10,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cptlaw.fitting.cached import cached
+from cptlaw.fitting.forecaster import Forecaster
+from cptlaw.fitting.solving.law_on_rows import LawOnRows
 from cptlaw.laws.calculus import Array
 
 SAME_LEVEL = 0.05  # e-folds: tokens are rounded to whole batches, so that levels closer than this are one
@@ -58,7 +60,7 @@ def cuts(
 
 
 @cached
-def trained_rows(fit: Any) -> pd.DataFrame:
+def trained_rows(fit: Forecaster | LawOnRows) -> pd.DataFrame:
     """Return the fitted rows of trained models; all where there are no others."""
     # A base model that was measured at a size or budget says nothing of how CPT goes on there.
     frame: pd.DataFrame = fit.data

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
+from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.laws.calculus import Array
 from cptlaw.units import format_percent
 
@@ -29,7 +30,7 @@ SCALE = (
 
 
 def probability_below(
-    fitted: Any, row: pd.DataFrame, limit: float, of_limit: Callable[[float], float] = lambda coverage: 0.0
+    fitted: Forecaster, row: pd.DataFrame, limit: float, of_limit: Callable[[float], float] = lambda coverage: 0.0
 ) -> float:
     """Return the probability that a loss measured at a row is at most a limit.
 

@@ -15,6 +15,7 @@ import pandas as pd
 from cptlaw.errors import CptlawError, UsageError, did_you_mean
 from cptlaw.findings import Finding
 from cptlaw.fitting.base_models import KEYS, measured_bases
+from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.forecasting.benching.splits import SPLITS, Split
 from cptlaw.forecasting.benching.tables import OWN, TABLES, load
 from cptlaw.forecasting.comparing.baselines import BASELINES, regret
@@ -231,7 +232,7 @@ def _forecast(table: Runs, split: Split, test: pd.DataFrame, name: str) -> dict[
     }
 
 
-def _parts(fitted: Any, test: pd.DataFrame, predicted: Any) -> dict[str, float]:
+def _parts(fitted: Forecaster, test: pd.DataFrame, predicted: Any) -> dict[str, float]:
     """Return what is missed of the measured base models of runs, and what of the shifts from them, as fractions."""
     own = np.full(len(test), np.nan)
     if {*KEYS, "tokens"} <= set(test.columns):

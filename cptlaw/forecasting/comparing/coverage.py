@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
 from cptlaw.errors import CptlawError
+from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.laws.calculus import Array
 
 SHARE = 0.9
@@ -19,7 +18,7 @@ def points_of_fold(folds: int) -> int:
     return max(MOST_POINTS // max(folds, 1), 1)
 
 
-def held(fitted: Any, test: pd.DataFrame, most: int) -> Array:
+def held(fitted: Forecaster, test: pd.DataFrame, most: int) -> Array:
     """Return at points spread over the test rows whether the interval holds what was measured: 1, 0, nan where unknown.
 
     Parameters

@@ -14,6 +14,7 @@ from cptlaw.findings import Finding, Remedy
 from cptlaw.fitting.auto.average import Average
 from cptlaw.fitting.base_models import LOSS
 from cptlaw.fitting.fit import Fit
+from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.one_corpus import fit_of_corpus
 from cptlaw.fitting.solving.open_rates import with_rates
@@ -167,7 +168,7 @@ def _note_of(assumed: list[str] | None) -> Finding:
     return Finding("info", "schedule-from-columns", said, advice, remedy=Remedy("schedules"))
 
 
-def _along_schedules(frame: pd.DataFrame, fits: Sequence[Any], every: int) -> pd.DataFrame:
+def _along_schedules(frame: pd.DataFrame, fits: Sequence[Forecaster], every: int) -> pd.DataFrame:
     """Return points with a row at each multiple of so many steps of the last phase of their run's schedule."""
     if not every > 0:
         raise UsageError(f"every={every} (--every): expected a number of steps, 1 or more.")
@@ -192,7 +193,7 @@ def _along_schedules(frame: pd.DataFrame, fits: Sequence[Any], every: int) -> pd
     return pd.concat(curves, ignore_index=True)
 
 
-def refuse_unknown(frame: pd.DataFrame, fits: Sequence[Any]) -> None:
+def refuse_unknown(frame: pd.DataFrame, fits: Sequence[Forecaster]) -> None:
     """Refuse what a point says that is neither a column of runs tables nor one of the fitted rows.
 
     Raises

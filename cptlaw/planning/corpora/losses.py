@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from cptlaw.errors import UsageError
+from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.forecasting.scores.error_rate import ErrorRate
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.loss import Loss, as_fit, base_losses
@@ -18,7 +19,7 @@ from cptlaw.runs.schema import MIX, corpus_of
 from cptlaw.units import format_quantity
 
 
-def corpora_of(fit: Any) -> tuple[str, ...]:
+def corpora_of(fit: Forecaster) -> tuple[str, ...]:
     """Return the corpora that a fit's laws read, in their order."""
     columns = dict.fromkeys(name for one in fit.laws for name in one.inputs)
     return tuple(str(corpus_of(name)) for name in columns if corpus_of(name))
@@ -51,7 +52,7 @@ def measured_mixes(loss: Loss, corpora: Sequence[str]) -> Array:
     return np.asarray(mixes, dtype=float)
 
 
-def _loss(fit: Any, name: str, known: Mapping[str, float]) -> Loss:
+def _loss(fit: Forecaster, name: str, known: Mapping[str, float]) -> Loss:
     loss = Loss(fit, name, known)
     for column in loss.inputs:
         if column not in ("tokens", *known) and not corpus_of(column):

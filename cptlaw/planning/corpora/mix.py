@@ -26,7 +26,7 @@ from cptlaw.planning.mixes.repetition import read_often
 from cptlaw.planning.options import label
 from cptlaw.planning.points import infeasible_fields, score_fields, score_limits
 from cptlaw.planning.result import flops_of
-from cptlaw.planning.scenario import MixOfCorpora, documented, options_of, read_scenario
+from cptlaw.planning.scenario import MixOfCorpora, Question, documented, options_of, read_scenario
 from cptlaw.planning.solve import Axis, Limit, Points, Space, Wider, certificate, worst_excess
 from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.metrics import unit_of
@@ -113,7 +113,7 @@ class MixQuestion:
         Unique tokens.
     """
 
-    given: Any
+    given: Question
     losses: Mapping[str, Loss]
     weights: Mapping[str, float]
     limits: Sequence[Limit]
@@ -178,7 +178,7 @@ def _is_table(fits: Any) -> bool:
     return isinstance(fits, str | Path) and not str(fits).endswith(".json")
 
 
-def _fitted(table: Any, law: Any, where: str | None, given: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def _fitted(table: Any, law: Any, where: str | None, given: Question) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the fits of the losses, and of the scores that limits name, unless these were given."""
     from cptlaw.forecasting.verbs import fit
 
@@ -197,7 +197,7 @@ def _fitted(table: Any, law: Any, where: str | None, given: Any) -> tuple[dict[s
     return fits, fit_all_scores(runs, list(named), where, losses=fits if law == "auto" else None)
 
 
-def _question(given: Any, losses: Mapping[str, Loss], scores: Mapping[str, Loss]) -> MixQuestion:
+def _question(given: Question, losses: Mapping[str, Loss], scores: Mapping[str, Loss]) -> MixQuestion:
     """Return what is asked."""
     corpora = corpora_of(next(iter(losses.values())).fit)
     for name in ("minimise", "max_forgetting", "max_loss", "base_loss"):
@@ -231,7 +231,7 @@ def _question(given: Any, losses: Mapping[str, Loss], scores: Mapping[str, Loss]
     return MixQuestion(given, losses, shares, limits, corpora, low, high, measured, pools)
 
 
-def _limit(name: str, about: str, value: float, loss: Loss, scale: Any, risk: float | None) -> Limit:
+def _limit(name: str, about: str, value: float, loss: Loss, scale: AboveBase | None, risk: float | None) -> Limit:
     """Return a limit on a loss, or on what a scale makes of it."""
 
     def spread(points: Points) -> float:
@@ -249,7 +249,7 @@ def _known_names(option: str, named: Mapping[str, float], known: tuple[str, ...]
             )
 
 
-def _fixed(given: Any, question: MixQuestion) -> dict[str, Any]:
+def _fixed(given: Question, question: MixQuestion) -> dict[str, Any]:
     """Return the fields of the plan that do not depend on the answer."""
     return {
         "tokens": given.tokens,
@@ -267,7 +267,7 @@ def _fixed(given: Any, question: MixQuestion) -> dict[str, Any]:
 
 
 def _expected(
-    given: Any, question: MixQuestion, solution: Solution, scores: Mapping[str, Loss]
+    given: Question, question: MixQuestion, solution: Solution, scores: Mapping[str, Loss]
 ) -> tuple[dict[str, Any], list[Finding]]:
     """Return what to expect at the best mix, and what to be wary of there."""
     best, corpora = solution.best, question.corpora
@@ -333,7 +333,7 @@ def _beside_measured(question: MixQuestion, solution: Solution) -> dict[str, Any
     }
 
 
-def _edges(given: Any, question: MixQuestion, shares: Array) -> list[Finding]:
+def _edges(given: Question, question: MixQuestion, shares: Array) -> list[Finding]:
     """Say which shares lie at the end of what was fitted, so that a better mix may lie beyond."""
     ends = []
     for name, share, low, high in zip(question.corpora, shares, question.low, question.high, strict=True):

@@ -11,6 +11,7 @@ import numpy as np
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.fitting.base_models import LOSS
+from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.fitting.one_corpus import fit_of_corpus
 from cptlaw.fitting.solving.open_rates import at_size
 from cptlaw.laws.calculus import Array
@@ -18,6 +19,7 @@ from cptlaw.planning.limits import AboveBase, build_limits, limit_on
 from cptlaw.planning.loss import Loss, as_fit, check_pair, measured_levels
 from cptlaw.planning.points import score_limits, score_losses
 from cptlaw.planning.reference import find_reference
+from cptlaw.planning.scenario import Question
 from cptlaw.planning.solve import Axis, Limit, Points, Space, Wider
 from cptlaw.runs.metrics import unit_of
 from cptlaw.units import format_percent
@@ -57,7 +59,7 @@ class FittedMix:
     high: float
     fitted_low: float
     fitted_high: float
-    given: Any
+    given: Question
     limits: tuple[Limit, ...]
     findings: tuple[Finding, ...]
     scores: Mapping[str, Loss] = field(default_factory=dict)
@@ -117,7 +119,7 @@ class FittedMix:
         return result
 
 
-def build_mixes(given: Any, target: Any, source: Any, known: Mapping[str, float] | None = None) -> list[FittedMix]:
+def build_mixes(given: Question, target: Any, source: Any, known: Mapping[str, float] | None = None) -> list[FittedMix]:
     """Return the mixes that a question allows: one, or one for each measured level of `CHOSEN` that is not given.
 
     What is `known` of the runs is taken as given.
@@ -141,7 +143,7 @@ def build_mixes(given: Any, target: Any, source: Any, known: Mapping[str, float]
     return [_build(given, fits, each) for each in settings]
 
 
-def pretraining_rate(fits: Iterable[Any], n_params: float | None) -> dict[str, float]:
+def pretraining_rate(fits: Iterable[Forecaster], n_params: float | None) -> dict[str, float]:
     """Return the peak rate of pre-training of the fitted runs nearest in size, of all without one, where laws read it.
 
     A plan is for a base model that exists: its rate is no choice, and is taken to be what such models were given.
@@ -154,7 +156,7 @@ def pretraining_rate(fits: Iterable[Any], n_params: float | None) -> dict[str, f
     return {}
 
 
-def _build(given: Any, fits: dict[str, Any], known: dict[str, float]) -> FittedMix:
+def _build(given: Question, fits: dict[str, Forecaster], known: dict[str, float]) -> FittedMix:
     losses = {role: Loss.build(fit, role, known) for role, fit in fits.items()}  # type: ignore[arg-type]
     check_pair(losses.values())
     source = losses.get("source")
@@ -195,7 +197,7 @@ def _build(given: Any, fits: dict[str, Any], known: dict[str, float]) -> FittedM
     )
 
 
-def _forgetting(given: Any, source: Loss | None) -> tuple[AboveBase | None, list[Finding]]:
+def _forgetting(given: Question, source: Loss | None) -> tuple[AboveBase | None, list[Finding]]:
     """Return how forgetting counts, where that can be said or must be, and what is to be said of it."""
     asked = {"max_forgetting", "base_source_loss", "base_law"} & given.given or given.reference != "measured"
     if source is None:
@@ -212,7 +214,7 @@ def _forgetting(given: Any, source: Loss | None) -> tuple[AboveBase | None, list
     return AboveBase(reference, given.forgetting), list(reference.findings)
 
 
-def levels_to_choose(fits: Any, name: str, n_params: float | None) -> Array:
+def levels_to_choose(fits: Iterable[Forecaster], name: str, n_params: float | None) -> Array:
     """Return the measured levels of an input to choose from: those that all fits which read it have seen at this size.
 
     Of a size that was not run, those of the nearest one, as forecasts take them: see `open_rates`.
@@ -233,7 +235,7 @@ def levels_to_choose(fits: Any, name: str, n_params: float | None) -> Array:
     return shared if len(shared) else levels[0]
 
 
-def _measured(value: float, name: str, fits: Any) -> float:
+def _measured(value: float, name: str, fits: Iterable[Forecaster]) -> float:
     """Return the measured level that a value stands for: 70.43M is how 70,426,624 is printed.
 
     A value that is no rounding of exactly one level stays as it is.

@@ -13,6 +13,7 @@ from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.solving.options import HowToFit
+from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.forecasting.verbs import fit as fit_law
 from cptlaw.forecasting.verbs import load_fit
 from cptlaw.forecasting.verbs.arguments import parse_fit_arguments as law_and_runs
@@ -121,14 +122,14 @@ def suggest(
     return replace(answer, findings=by_severity([*answer.findings, *notes])) if notes else answer
 
 
-def _fit_given(source: Any) -> Any:
+def _fit_given(source: Any) -> Fit | ScoreFit | None:
     """Return a fit that was given in the place of runs, read where it is a file; ``None`` where it is none."""
     if is_fit_file(source):
         return load_fit(source)
     return source if isinstance(source, Fit) else None
 
 
-def _from_fit(whole: Any, others: Sequence[str], given: Question, levels: Mapping[str, Any]) -> Suggestion:
+def _from_fit(whole: Fit | ScoreFit, others: Sequence[str], given: Question, levels: Mapping[str, Any]) -> Suggestion:
     """Choose the runs that sharpen a forecast of a fit, by the rows that it was made of."""
     if others:
         raise UsageError(f"suggest: {label(others[0])} says how to fit, and a fit was given. Leave it out.")

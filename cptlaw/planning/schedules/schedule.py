@@ -14,10 +14,10 @@ from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.descent import Domain
-from cptlaw.planning.limits import Solution, build_limits, column, forgetting, held, iterate_margins
+from cptlaw.planning.limits import AboveBase, Solution, build_limits, column, forgetting, held, iterate_margins
 from cptlaw.planning.mixes.expected import binding
 from cptlaw.planning.points import drop_of, infeasible_fields, score_limits
-from cptlaw.planning.scenario import Goal, ScheduleOfRun, documented, read_scenario
+from cptlaw.planning.scenario import Goal, Question, ScheduleOfRun, documented, read_scenario
 from cptlaw.planning.schedules.curve_loss import CurveLoss, shared_columns
 from cptlaw.planning.schedules.schedule_plan import NEAR, SchedulePlan, show_choice
 from cptlaw.planning.schedules.scored import ScheduledScore, scheduled_scores
@@ -114,7 +114,7 @@ class ScheduleQuestion:
         Scores that limits are about.
     """
 
-    given: Any
+    given: Question
     losses: Mapping[str, CurveLoss]
     range_: ScheduleRange
     scores: tuple[ScheduledScore, ...] = ()
@@ -156,7 +156,9 @@ class ScheduleQuestion:
         """Return what is minimised at points, (n,); steps count by their logarithm."""
         return column(points, {"weighted": "weighted", "steps": "log steps"}.get(goal, f"{goal}_loss"))
 
-    def limit(self, name: str, about: str, most: float, loss: Any, scale: Any, risk: float | None) -> Limit:
+    def limit(
+        self, name: str, about: str, most: float, loss: Any, scale: AboveBase | None, risk: float | None
+    ) -> Limit:
         """Return a limit on a loss, on forgetting, or on a score."""
 
         def of_base(points: Points, losses: Array) -> Array:
@@ -182,7 +184,7 @@ class ScheduleQuestion:
         return result
 
 
-def _goal(given: Any, losses: Mapping[str, CurveLoss], steps_vary: bool, limits: Sequence[Limit]) -> Goal:
+def _goal(given: Question, losses: Mapping[str, CurveLoss], steps_vary: bool, limits: Sequence[Limit]) -> Goal:
     """Return what is minimised: what was said, or what follows from the weight and the limits."""
     quantities, weight = {limit.about for limit in limits}, given.weight_source
     if weight and "source" not in losses:

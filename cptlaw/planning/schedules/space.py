@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cptlaw.errors import UsageError, did_you_mean
+from cptlaw.planning.scenario import Question
 from cptlaw.planning.schedules.curve_loss import CurveLoss
 from cptlaw.planning.solve import Axis
 from cptlaw.schedules import Phase, Schedule, read_schedules
@@ -110,7 +111,7 @@ def _with_end(phase: Phase, potential: float) -> Phase:
     return replace(phase, end=potential * phase.peak)
 
 
-def build_space(losses: Sequence[CurveLoss], given: Any) -> ScheduleRange:
+def build_space(losses: Sequence[CurveLoss], given: Question) -> ScheduleRange:
     """Read what is known of the run, and what may be chosen.
 
     Parameters

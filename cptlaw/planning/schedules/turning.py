@@ -18,7 +18,7 @@ from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.result import Plan, number_text
-from cptlaw.planning.scenario import CriticalPoint, TurningLength, documented, read_scenario
+from cptlaw.planning.scenario import CriticalPoint, Question, TurningLength, documented, read_scenario
 from cptlaw.planning.schedules.curve_loss import CurveLoss
 from cptlaw.planning.schedules.space import build_space
 from cptlaw.result import Line
@@ -357,7 +357,7 @@ def _losses(target: Any, source: Any, n_params: float | None) -> tuple[CurveLoss
     return (*result, CurveLoss.build(source, "source", n_params))
 
 
-def _known(losses: Sequence[CurveLoss], given: Any) -> tuple[Schedule | None, float, float | None]:
+def _known(losses: Sequence[CurveLoss], given: Question) -> tuple[Schedule | None, float, float | None]:
     """Return the base model's schedule, the constant rate, and the mix."""
     space = build_space(losses, given)
     base = Schedule(space.base) if space.base else None
