@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -85,6 +87,23 @@ def show_text(result: Result) -> None:
             console.print(part)
         return
     click.echo(result.summary(verbose, quiet, how=MORE, words=as_option, width=WIDTH))
+
+
+def narrowed(text: str) -> str:
+    """Return a text in lines of at most `WIDTH`: paragraphs flow, what is indented stays so."""
+    lines: list[str] = []
+    prose: list[str] = []
+    for line in [*text.splitlines(), ""]:
+        if line[:1].strip():
+            prose.append(line)
+            continue
+        place = re.match(r"\s*(\S+( \S+)?\s{2,})?", line)
+        for part, indent in ((" ".join(prose), 0), (line, place.end() if place else 0)):
+            hanging = " " * indent
+            lines += wrap(part, WIDTH, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False)
+        lines += [] if line.strip() else [""]
+        prose = []
+    return "\n".join(lines[:-1])
 
 
 def as_option(remedy: Remedy) -> str:

@@ -118,7 +118,7 @@ def card(chosen: Described) -> str:
 
 
 def _sentences(label: str, text: str) -> list[str]:
-    return wrap(text, 110, initial_indent=f"  {label:<10}  ", subsequent_indent=" " * 14)
+    return wrap(text, 92, initial_indent=f"  {label:<10}  ", subsequent_indent=" " * 14)
 
 
 def _amplitudes(chosen: Described) -> str:
@@ -132,5 +132,5 @@ def _option(name: str, option: Option) -> list[str]:
     described = f"{option.description} " if option.description else ""
     return [
         f"    {name}={default}",
-        *wrap(f"{described}Expected: {option.expected}.", 110, initial_indent=" " * 8, subsequent_indent=" " * 8),
+        *wrap(f"{described}Expected: {option.expected}.", 92, initial_indent=" " * 8, subsequent_indent=" " * 8),
     ]

@@ -90,6 +90,12 @@ OF_92_COLUMNS = [
     ("read", PILOT),
     ("read", "tests/runs/messy/which_corpus.csv"),
     ("check", PILOT),
+    ("bases",),
+    ("bases", "-v"),
+    ("laws",),
+    ("laws", "shared-tokens"),
+    ("laws", "dcpt-l3"),
+    ("laws", "score-sigmoid"),
     ("compare", PILOT, "--laws", "ptpp-floor,ptpp-blind", "--on", "target", "--fit-where", "ptpp == 31 and seed == 0",
      "--test-where", "ptpp == 279 and seed == 0"),
 ]  # fmt: skip
@@ -100,3 +106,22 @@ def test_no_line_is_longer_than_92_columns_in_a_pipe(call, words):
     _, out, _ = call(*words)
     assert out.strip()
     assert [line for line in out.splitlines() if len(line) > 92] == []
+
+
+def test_plans_are_no_wider_either(call, tmp_path):
+    """Law by law: an average has more to say of its members, and takes longer."""
+    fits = {on: str(tmp_path / f"{on}.json") for on in ("target", "source")}
+    for on, path in fits.items():
+        call("fit", PILOT, "--law", "ptpp-floor", "--on", on, "--where", "ptpp in (31, 62, 124)", "-o", path)
+    model = ("--n-params", "124672", "--ptpp", "279")
+    both = ("--target", fits["target"], "--source", fits["source"], *model)
+    for words in (
+        ("min-tokens", *both, "--max-target-loss", "1.75", "--max-forgetting", "30%"),
+        ("trade-off", *both, "--tokens", "1M", "--max-forgetting", "30%", "-v"),
+        ("pareto", *both, "--budget", "1e12"),
+        ("limited-data", *both, "--target-tokens", "500K"),
+        ("allocate", "--target", fits["target"], "--ptpp", "124", "--replay", "25%", "--budget", "1e13"),
+    ):
+        _, out, _ = call("plan", *words)
+        assert out.strip()
+        assert [line for line in out.splitlines() if len(line) > 92] == [], words[0]
