@@ -4,6 +4,7 @@
 
 const DECADES = [5, 6, 7, 8, 9, 10, 11];
 const TYPICAL = 0.3;
+const LOW = 0.02;
 const PEAK_SPREAD = 0.5;
 const NEW = 0.3;
 const NEW_SPREAD = 0.3;
@@ -28,28 +29,35 @@ function outlook(outcome, question) {
   const pretrain = question.pretrain || typicalPeak(n);
   const peak = question.peak || TYPICAL * pretrain;
   const relative = Math.log(peak / pretrain / TYPICAL);
+  const low = Math.log1p(LOW / TYPICAL) - Math.log1p((LOW * pretrain) / peak);
   const newer = question.novelty == null ? 0 : question.novelty - NEW;
   const budget = -Math.log1p(200 / ptpp);
   const kinds = ["language", "domain", "code", "near"].map((kind) => (kind === question.shift ? 1 : 0));
-  const amplitude = [1, ...kinds, ...sizeKnots(n), budget, relative, newer];
+  const amplitude = [1, ...kinds, ...sizeKnots(n), budget, relative, low, newer];
   const reach = [1, Math.log(tokens / n / 10), Math.log(n / 1e9), relative, Math.log(pretrain / 3e-4), budget];
   const split = amplitude.length;
   const dot = (columns, start) => columns.reduce((sum, value, i) => sum + value * law.mean[start + i], 0);
   const a = Math.exp(dot(amplitude, 0));
   const x = Math.exp(dot(reach, split));
+  const cutoff = law.mean[law.mean.length - 1];
   let recovered = 0;
   let log;
   let rise;
+  let byCutoff = 0;
   if (outcome === "forgetting") {
-    recovered = (replay * x) / (1 + replay * x);
-    log = Math.log1p(((1 - replay) * x) / (1 + replay * x));
-    rise = x / (1 + x) - recovered;
+    const grown = Math.pow(1 + x, cutoff);
+    const held = (grown - 1) / cutoff;
+    const share = replay / (1 + replay * held);
+    recovered = share * held;
+    log = Math.log1p(x) - Math.log1p(replay * held);
+    rise = (x - share * x * grown) / (1 + x);
+    byCutoff = (-share * (grown * Math.log1p(x) - held)) / cutoff;
   } else {
     log = Math.log1p((1 - replay) * x);
     rise = ((1 - replay) * x) / (1 + (1 - replay) * x);
   }
   const slope = log > 1e-12 ? rise / log : 1;
-  const gradient = [...amplitude, ...reach.map((value) => slope * value)];
+  const gradient = [...amplitude, ...reach.map((value) => slope * value), log > 1e-12 ? byCutoff / log : 0];
   let variance = law.noise ** 2 + law.between_amplitude ** 2 + (slope * law.between_reach) ** 2;
   gradient.forEach((one, i) => {
     const row = law.covariance[i];
@@ -59,20 +67,22 @@ function outlook(outcome, question) {
   });
   if (question.novelty == null) variance += (law.mean[split - 1] * NEW_SPREAD) ** 2;
   if (!question.pretrain) {
-    const ofRelative = slope * law.mean[split + 3] + law.mean[split - 2];
+    const ofLow = (law.mean[split - 2] * LOW) / (LOW + peak / pretrain);
+    const ofRelative = slope * law.mean[split + 3] + law.mean[split - 3] + ofLow;
     variance += ((slope * law.mean[split + 4] - ofRelative) * PEAK_SPREAD) ** 2;
   }
   const tiny = Math.min(Math.max(7 - Math.log10(n), 0), 1);
   let rest = -a * (law.back + law.back_tiny * tiny) * recovered;
   let learned = { part: 0, spread: 0 };
   if (outcome === "forgetting") {
-    rest -= law.own_gain * Math.pow(ptpp / 100, -LEFT) * (1 - Math.pow(1 + (replay * tokens) / n / ptpp, -LEFT));
+    const left = Math.pow(ptpp / 100, -LEFT) * (1 - Math.pow(1 + (replay * tokens) / n / ptpp, -LEFT));
+    rest -= (law.own_gain * left * x) / (1 + x);
     if (question.unread && replay > 0) {
       const read = { shift: "near", novelty: null, tokens: Math.max(replay * tokens, 1), replay: 0 };
       learned = outlook("gain", { ...question, ...read });
     }
   }
-  const wide = Math.hypot(law.between_back * a * recovered, FLOOR * Math.min(1, log));
+  const wide = Math.hypot(law.between_back * a * recovered, Math.min(FLOOR, 0.25 * a * log));
   return { part: a * log, spread: Math.sqrt(variance), rest, wide, learned };
 }
 

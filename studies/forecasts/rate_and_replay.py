@@ -74,7 +74,7 @@ def as_study(found: pd.DataFrame) -> pd.DataFrame:
     """Return outcomes as answers without runs are learned from (`studies.learning.learn_studies.own_rows`)."""
     kept = found[found["tokens"] >= found["n_params"]]  # before stand the first steps of warm-up
     return kept.assign(
-        study="docs-to-" + kept["domain"].astype(str) + ", rate and replay",
+        study="docs-to-" + kept["domain"].astype(str),
         shift=kept["domain"].astype(str).map(KINDS),
         base_source=kept["source"] - kept["rise"],
         base_target=kept["target"] + kept["gain"],

@@ -158,7 +158,7 @@ def test_a_limit_that_nothing_keeps_is_said():
     assert got.blocking == "max-forgetting"
     assert got.replay is None
     best = got.best_reachable
-    assert best["forgetting"] < best["limit"] < 0.05
+    assert best["forgetting"] < 0 < best["limit"] < 0.2  # one study in ten thousand
     assert best["limit"] > 0
     assert 0 <= best["replay"] < 1
     assert best["probability"] < 0.9999
@@ -446,3 +446,55 @@ def test_a_loss_beside_its_limit_has_the_digits_that_decide():
     shown = dict(found.lines)["target loss"].split()[0]
     # What rounding takes away is less than what is left up to the limit.
     assert abs(float(shown) - found.target_loss) < 2.7 - float(shown)
+
+
+def along(name, values, outcome="forgetting", **given):
+    """Rows of 8B that differ in one input, and what is expected of them."""
+    usual = {"shift": "language", "n_params": 8e9, "ptpp": 1875.0, "tokens": 2e10, "lr_pretrain": 2e-4, "lr_peak": 6e-5}
+    return studies.expected(outcome, rows(**{**usual, **given, name: values}))
+
+
+@pytest.mark.parametrize("replay", [0.05, 0.1])
+def test_with_replay_too_tokens_size_and_rate_move_forgetting(replay):
+    """Once 2B and 2T tokens, 70M and 400B parameters gave 12 % alike."""
+    tokens = along("tokens", [1e8, 2e10, 2e12], replay=replay).quantile(0.5)
+    assert np.all(tokens[1:] > 1.05 * tokens[:-1])
+    rates = along("lr_peak", [1e-6, 1e-5, 1e-4], replay=replay).quantile(0.5)
+    assert np.all(rates[1:] > 1.3 * rates[:-1])
+    small, large = along("n_params", [7e7, 4e11], replay=replay).quantile(0.5)
+    assert small > 1.05 * large
+
+
+def test_a_rate_near_zero_learns_nothing_and_forgets_nothing():
+    lost, won = (along("lr_peak", [1e-12, 1e-8, 1e-6, 1e-4], outcome, replay=0.1) for outcome in ("forgetting", "gain"))
+    for said in (lost, won):
+        assert np.abs(said.quantile(0.95)[0]) < 1e-3
+        assert np.all(np.diff(said.quantile(0.5)) > 0)
+    # Once .84 of the gain at 1e-4. The lowest rates that were run, a three-hundredth of the peak, gain a fifth or more.
+    gain = won.quantile(0.5)
+    assert gain[1] < 0.05 * gain[3]
+    assert 0.2 * gain[3] < gain[2] < 0.4 * gain[3]
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("tokens", np.geomspace(1e3, 1e14, 2500)),
+        ("lr_peak", np.geomspace(1e-12, 1e-2, 2300)),
+        ("n_params", np.geomspace(1e7, 1e12, 1150)),
+        ("replay", np.geomspace(1e-6, 0.5, 1320)),
+    ],
+)
+@pytest.mark.parametrize("outcome", ["forgetting", "gain"])
+def test_no_input_makes_an_answer_jump(name, values, outcome):
+    said = along(name, values, outcome, **({} if name == "replay" else {"replay": 0.1}))
+    for probability in (0.05, 0.5, 0.95):
+        found = said.quantile(probability)
+        assert np.max(np.abs(np.diff(found)) / np.maximum(np.abs(found[1:]), 0.03)) < 0.03
+
+
+def test_doubt_widens_with_the_distance_from_the_studies():
+    for name, values in (("tokens", [2e10, 2e12, 2e14]), ("lr_peak", [6e-5, 6e-6, 6e-7, 6e-8])):
+        for outcome in ("forgetting", "gain"):
+            if (name, outcome) != ("tokens", "gain"):
+                assert np.all(np.diff(along(name, values, outcome, replay=0.1).spread) > 0)

@@ -3,17 +3,18 @@
 Forgetting (the relative rise of the source loss) and gain (log of the base model's target loss over the target loss)
 are two curves of one family. With replay r and a reach x of the run,
 
-    forgetting = a (log((1 + x) / (1 + r x)) - k r x / (1 + r x)) - s p
-    gain       = a log(1 + (1 - r) x)
+    forgetting = a (log((1 + x) / (1 + r y)) - k r y / (1 + r y)) - s p x / (1 + x)
+    gain       = a log(1 + (1 - r) x)                                      y = ((1 + x)^c - 1) / c
 
-Replay acts through a logarithm whose cut-off is 1 / x: no pole at no replay, and nothing at all at no tokens. k is what
-a little replay wins back at once (the replayed text is never quite what the source loss is measured on), and s p is
-further pre-training: the replay adds tokens to those of a base model with p left to learn. A base model that has never
-read the replayed corpus learns it besides, by the gain of as many tokens of a new text near the old. Amplitude a and
-reach x are log-linear in what is asked: kind of shift (partially pooled), size (a random walk over decades, so that
-models of 100 thousand parameters hardly say anything of 8 billion), tokens, budget of pre-training, rate relative to
-the peak of pre-training, that peak, and how new the text is to the base model: the log of its target loss over its
-source loss.
+Replay acts through a logarithm whose cut-off is 1 / y: no pole at no replay, and nothing at all at no tokens or no
+rate. c below 1 is that replay does not keep pace with the run: at any mix a longer run, or one at a higher rate,
+forgets more. k is what a little replay wins back at once (the replayed text is never quite what the source loss is
+measured on), and s p is further pre-training: the replay adds tokens to those of a base model with p left to learn. A
+base model that has never read the replayed corpus learns it besides, by the gain of as many tokens of a new text near
+the old. Amplitude a and reach x are log-linear in what is asked: kind of shift (partially pooled), size (a random walk
+over decades, so that models of 100 thousand parameters hardly say anything of 8 billion), tokens, budget of
+pre-training, rate relative to the peak of pre-training (the gain by a share of it that falls to nothing at low rates),
+that peak, and how new the text is to the base model: the log of its target loss over its source loss.
 Each study has an amplitude, a reach and a k of its own; how much they differ is the doubt of a study that nobody has
 made yet. `python -m studies learn_studies` learns the numbers beside this file; no rows of others' tables are kept.
 """
@@ -38,17 +39,18 @@ SHIFTS = ("language", "domain", "code", "near")
 UNLIKE = "domain"  # stands where no kind of shift is told: studies of it differ most
 DECADES = (5, 6, 7, 8, 9, 10, 11)  # knots of the walk over log10 parameters; it starts at 9
 SIZES = tuple(f"size_1e{decade}" for decade in DECADES if decade != 9)
-AMPLITUDE = ("one", *SHIFTS, *SIZES, "budget", "relative_rate", "novelty")
+AMPLITUDE = ("one", *SHIFTS, *SIZES, "budget", "relative_rate", "low_rate", "novelty")
 REACH = ("one", "tokens", "size", "relative_rate", "rate", "budget")
-FEATURES = (*(f"amplitude_{name}" for name in AMPLITUDE), *(f"reach_{name}" for name in REACH))
+FEATURES = (*(f"amplitude_{name}" for name in AMPLITUDE), *(f"reach_{name}" for name in REACH), "cutoff")
 TYPICAL = 0.3  # of the peak of pre-training: the middle, in logs, of published practice (a tenth to the whole)
+LOW = 0.02  # of the peak of pre-training: the rate at which half of the gain is learned
 TYPICAL_SPREAD = 0.8  # of the log of that ratio over published runs, where a run does not say
 PEAK_SPREAD = 0.5  # of the log of a peak of pre-training about `typical_peak`
 NEW = 0.3  # log of a base model's target loss over its source loss: the mean over studies that print both
 NEW_SPREAD = 0.3  # and its standard deviation over them
 SHIFT_SPREAD = 0.45  # of the log amplitude of forgetting between kinds of shift
 LEFT = 0.35  # exponent of what a base model of so many tokens per parameter has left to learn
-FLOOR = 0.004  # standard deviation of one outcome: seeds, and two printed decimals of a loss
+FLOOR = 0.004  # standard deviation of one outcome, at most a quarter of it: seeds, and two printed decimals of a loss
 
 
 @dataclass(frozen=True)
@@ -58,13 +60,13 @@ class Learned:
     Parameters
     ----------
     mean, covariance
-        Of the coefficients of log amplitude and log reach, in the order of `FEATURES`, shapes (20,) and (20, 20).
+        Of the coefficients of log amplitude and log reach, and of c, in the order of `FEATURES`: (22,) and (22, 22).
     back, back_tiny
         k, of models from 10M parameters on, and what is added to it below 1M; zero for the gain.
     own_gain
         s; zero for the gain.
     undecayed
-        Added to forgetting where the rate is not decayed at the end.
+        Added to forgetting where the rate is not decayed at the end, times the rate over the peak of pre-training.
     between_amplitude, between_reach, between_back
         Standard deviations between studies of log amplitude, log reach and k.
     noise
@@ -132,7 +134,7 @@ def typical_peak(n_params: Any) -> Array:
 
 
 def features(frame: pd.DataFrame) -> tuple[Array, Array]:
-    """Return the columns of log amplitude, shape (n, 14), and of log reach, shape (n, 6).
+    """Return the columns of log amplitude, shape (n, 15), and of log reach, shape (n, 6).
 
     Parameters
     ----------
@@ -153,10 +155,11 @@ def features(frame: pd.DataFrame) -> tuple[Array, Array]:
     budget = -np.log1p(200.0 / ptpp)  # levels off: bases of some hundred tokens per parameter hardly differ
     peak, pretrain = _rates(frame)
     relative = np.log(peak / pretrain / TYPICAL)
+    low = np.log1p(LOW / TYPICAL) - np.log1p(LOW * pretrain / peak)
     novelty = np.nan_to_num(frame["novelty"].to_numpy(dtype=float) - NEW)
     kinds = [(shift == name).astype(float) for name in SHIFTS]
     reach = [one, np.log(tokens / n / 10.0), np.log(n / 1e9), relative, np.log(pretrain / 3e-4), budget]
-    return np.column_stack([one, *kinds, *walk, budget, relative, novelty]), np.column_stack(reach)
+    return np.column_stack([one, *kinds, *walk, budget, relative, low, novelty]), np.column_stack(reach)
 
 
 def _rates(frame: pd.DataFrame) -> tuple[Array, Array]:
@@ -170,6 +173,12 @@ def left_to_learn(frame: pd.DataFrame) -> Array:
     """Return p, what the replay brings as further pre-training, before its factor s, shape (n,)."""
     replay, tokens, n, ptpp = (frame[name].to_numpy(dtype=float) for name in ("replay", "tokens", "n_params", "ptpp"))
     return np.asarray((ptpp / 100.0) ** -LEFT * (1.0 - (1.0 + replay * tokens / n / ptpp) ** -LEFT))
+
+
+def undecayed(frame: pd.DataFrame) -> Array:
+    """Return the rate over the peak of pre-training where it is not decayed at the end, else 0, shape (n,)."""
+    peak, pretrain = _rates(frame)
+    return np.asarray(frame["constant"].to_numpy(dtype=float) * peak / pretrain)
 
 
 def learned_of_replay(frame: pd.DataFrame, gain: Learned) -> tuple[Array, Array]:
@@ -198,24 +207,65 @@ def tiny(n_params: Any) -> Array:
 
 
 @dataclass(frozen=True)
+class Shape:
+    """An outcome without its amplitude, at some rows; arrays of shape (n,).
+
+    Parameters
+    ----------
+    log, won
+        The logarithm that the amplitude multiplies, and r y / (1 + r y), zero for the gain.
+    log_by_reach, won_by_reach, log_by_cutoff, won_by_cutoff
+        Their derivatives, in log reach and in c.
+    """
+
+    log: Array
+    won: Array
+    log_by_reach: Array
+    won_by_reach: Array
+    log_by_cutoff: Array
+    won_by_cutoff: Array
+
+    @classmethod
+    def of(cls, outcome: Outcome, replay: Array, reach: Array, cutoff: float) -> Shape:
+        """Return the shape of an outcome at replays and reaches, (n,)."""
+        if outcome == "gain":
+            read, none = (1.0 - replay) * reach, np.zeros(len(reach))
+            return cls(np.log1p(read), none, read / (1.0 + read), none, none, none)
+        grown = (1.0 + reach) ** cutoff
+        held = (grown - 1.0) / cutoff
+        by_reach = reach * grown / (1.0 + reach)
+        by_cutoff = (grown * np.log1p(reach) - held) / cutoff
+        share = replay / (1.0 + replay * held)
+        return cls(
+            np.log1p(reach) - np.log1p(replay * held),
+            share * held,
+            reach / (1.0 + reach) - share * by_reach,
+            share * by_reach / (1.0 + replay * held),
+            -share * by_cutoff,
+            share * by_cutoff / (1.0 + replay * held),
+        )
+
+
+@dataclass(frozen=True)
 class _Curve:
     """The parts of an outcome at some rows: each of shape (n,) but the gradient, (n, features).
 
     Parameters
     ----------
-    amplitude
-        a.
+    amplitude, reach
+        a and x.
     log
         The logarithm that a multiplies.
     slope
         Derivative of log(log) in log reach.
     won
-        r x / (1 + r x), zero for the gain.
+        r y / (1 + r y), zero for the gain.
     gradient
         Of the log of the first part, in the coefficients.
     """
 
     amplitude: Array
+    reach: Array
     log: Array
     slope: Array
     won: Array
@@ -225,19 +275,13 @@ class _Curve:
     def of(cls, law: Learned, outcome: Outcome, frame: pd.DataFrame) -> _Curve:
         amplitude, reach = features(frame)
         split = len(AMPLITUDE)
-        x = np.exp(reach @ law.mean[split:])
-        replay = frame["replay"].to_numpy(dtype=float)
-        if outcome == "forgetting":
-            won = replay * x / (1.0 + replay * x)
-            log, rise = np.log1p((1.0 - replay) * x / (1.0 + replay * x)), x / (1.0 + x) - won
-        else:
-            won = np.zeros(len(frame))
-            log = np.log1p((1.0 - replay) * x)
-            rise = (1.0 - replay) * x / (1.0 + (1.0 - replay) * x)
-        slope = np.divide(rise, log, out=np.ones(len(frame)), where=log > 1e-12)
-        return cls(
-            np.exp(amplitude @ law.mean[:split]), log, slope, won, np.hstack([amplitude, slope[:, None] * reach])
-        )
+        x = np.exp(reach @ law.mean[split:-1])
+        at = Shape.of(outcome, frame["replay"].to_numpy(dtype=float), x, law.mean[-1])
+        ones, some = np.ones(len(frame)), at.log > 1e-12
+        slope = np.divide(at.log_by_reach, at.log, out=ones, where=some)
+        bend = np.divide(at.log_by_cutoff, at.log, out=0.0 * ones, where=some)
+        gradient = np.column_stack([amplitude, slope[:, None] * reach, bend])
+        return cls(np.exp(amplitude @ law.mean[:split]), x, at.log, slope, at.won, gradient)
 
 
 @dataclass(frozen=True)
@@ -285,6 +329,15 @@ class Outlook:
         return np.asarray(special.ndtr(0.5 * (low + high)))
 
 
+def _by_rates(law: Learned, at: _Curve, frame: pd.DataFrame) -> tuple[Array, Array]:
+    """Return the derivatives of the log of the first part in the logs of the relative rate and of the peak, (n,)."""
+    peak, pretrain = _rates(frame)
+    told = dict(zip(FEATURES, law.mean, strict=True))
+    relative = at.slope * told["reach_relative_rate"] + told["amplitude_relative_rate"]
+    relative = relative + told["amplitude_low_rate"] * LOW / (LOW + peak / pretrain)
+    return relative, at.slope * told["reach_rate"]
+
+
 def expected(outcome: Outcome, frame: pd.DataFrame, law: Learned | None = None, gain: Learned | None = None) -> Outlook:
     """Return an outcome at rows of a study that nobody has made yet.
 
@@ -300,8 +353,7 @@ def expected(outcome: Outcome, frame: pd.DataFrame, law: Learned | None = None, 
     at = _Curve.of(chosen, outcome, frame)
     variance = np.einsum("ij,jk,ik->i", at.gradient, chosen.covariance, at.gradient) + chosen.noise**2
     variance += chosen.between_amplitude**2 + (at.slope * chosen.between_reach) ** 2
-    relative, absolute = (at.slope * chosen.mean[FEATURES.index(f"reach_{name}")] for name in ("relative_rate", "rate"))
-    relative = relative + chosen.mean[FEATURES.index("amplitude_relative_rate")]
+    relative, absolute = _by_rates(chosen, at, frame)
     no_peak, no_pretrain, no_losses = (
         frame[name].isna().to_numpy(dtype=float) for name in ("lr_peak", "lr_pretrain", "novelty")
     )
@@ -312,13 +364,13 @@ def expected(outcome: Outcome, frame: pd.DataFrame, law: Learned | None = None, 
     back = chosen.back + chosen.back_tiny * tiny(frame["n_params"])
     rest = -at.amplitude * back * at.won
     if outcome == "forgetting":
-        rest = rest - chosen.own_gain * left_to_learn(frame)
+        rest = rest - chosen.own_gain * left_to_learn(frame) * at.reach / (1.0 + at.reach)
     taught: tuple[Any, Any] = (0.0, 0.0)
     if outcome == "forgetting" and "unread" in frame.columns:
         taught = learned_of_replay(frame, gain or learned("gain"))
     if "constant" in frame.columns:
-        rest = rest + chosen.undecayed * frame["constant"].to_numpy(dtype=float)
-    wide = np.hypot(chosen.between_back * at.amplitude * at.won, FLOOR * np.minimum(1.0, at.log))
+        rest = rest + chosen.undecayed * undecayed(frame)
+    wide = np.hypot(chosen.between_back * at.amplitude * at.won, np.minimum(FLOOR, 0.25 * at.amplitude * at.log))
     return Outlook(at.amplitude * at.log, np.sqrt(variance), rest, wide, *taught)
 
 
@@ -363,8 +415,7 @@ def doubt_of_changes(outcome: Outcome, frame: pd.DataFrame, known_shift: bool = 
     """
     chosen = learned(outcome)
     at, said = _Curve.of(chosen, outcome, frame), expected(outcome, frame)
-    relative, absolute = (at.slope * chosen.mean[FEATURES.index(f"reach_{name}")] for name in ("relative_rate", "rate"))
-    relative = relative + chosen.mean[FEATURES.index("amplitude_relative_rate")]
+    relative, absolute = _by_rates(chosen, at, frame)
     no_peak, no_pretrain, no_losses = (
         frame[name].isna().to_numpy(dtype=float) for name in ("lr_peak", "lr_pretrain", "novelty")
     )
@@ -384,7 +435,7 @@ def doubt_of_changes(outcome: Outcome, frame: pd.DataFrame, known_shift: bool = 
     coefficients = at.gradient @ np.linalg.cholesky(chosen.covariance)
     won = scale * chosen.between_back * at.amplitude * at.won
     taught = scale * said.taught * said.taught_spread
-    floor = scale * FLOOR * np.minimum(1.0, at.log)
+    floor = scale * np.minimum(FLOOR, 0.25 * said.part)
     none = np.zeros(len(frame))
     return {
         "parameters": Doubt(of_part[:, None] * np.column_stack([coefficients, *unsaid]), none),
