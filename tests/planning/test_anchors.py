@@ -1,4 +1,4 @@
-"""Runs at the asked budget, near the asked size or far from it, beside runs at two low budgets: the plan stays near.
+"""Runs at the asked budget, near the asked size or far from it, beside runs at two low budgets, help.
 
 The question is that of a run that was measured: 204K parameters of `en-fr-ladder` at 279 tokens per parameter and 25 %
 replay, limited by what that run had at 5.7 tokens per parameter, the fewest of all measured runs within these limits.
@@ -12,16 +12,34 @@ import cptlaw as cl
 SIZE, BUDGET, OPTIMUM = 203_952, 279, 5.66
 LIMITS = {"max_forgetting": 0.17415, "max_target_loss": 1.53258, "base_source_loss": 1.38953}
 FEW = "ptpp in (15, 31)"
-ANCHORS = {"far": "n_params < 50K", "near": "n_params in (75072, 124672)"}
-# Once 78.6 tokens per parameter where 4.8 were right.
-WITHIN = 2.5
+ANCHORS = {"none": None, "far": "n_params < 50K", "near": "n_params in (75072, 124672)"}
+# Once 78.6 tokens per parameter where 4.8 were right; near anchors still overshoot, by half as much again.
+WITHIN = {"far": 1.4, "near": 1.6}
 
 
-@pytest.mark.parametrize("anchors", ANCHORS)
-def test_anchors_leave_the_plan_near_the_measured_optimum(anchors):
-    runs = cl.examples.load("en-fr-ladder")
-    where = f"({FEW} or (ptpp == {BUDGET} and {ANCHORS[anchors]})) and lr_schedule == 'constant'"
-    target, source = (cl.fit("shared-tokens", runs, on=on, where=where) for on in ("target", "source"))
-    plan = cl.plan.min_tokens(target, source, n_params=SIZE, ptpp=BUDGET, interval=None, **LIMITS)
-    assert plan.feasible
-    assert abs(np.log(plan.atpp / OPTIMUM)) < np.log(WITHIN)
+@pytest.fixture(scope="module")
+def asked():
+    """Of each anchors, the log of planned over best tokens, and the errors of both losses at 204K."""
+    runs, constant = cl.examples.load("en-fr-ladder"), "lr_schedule == 'constant'"
+    of_size = runs.where(f"ptpp == {BUDGET} and n_params == {SIZE} and tokens >= {3 * SIZE} and {constant}")
+    found = {}
+    for name, anchors in ANCHORS.items():
+        where = FEW if anchors is None else f"{FEW} or (ptpp == {BUDGET} and {anchors})"
+        fits = {on: cl.fit("auto", runs, on=on, where=f"({where}) and {constant}") for on in ("target", "source")}
+        plan = cl.plan.min_tokens(*fits.values(), n_params=SIZE, ptpp=BUDGET, interval=None, **LIMITS)
+        rows = {on: of_size.on(on).frame for on in fits}
+        errors = [np.abs(np.log(fit.predict(rows[on]) / rows[on]["loss"])).mean() for on, fit in fits.items()]
+        assert plan.feasible
+        found[name] = (abs(np.log(plan.atpp / OPTIMUM)), float(np.sum(errors)))
+    return found
+
+
+@pytest.mark.parametrize("anchors", WITHIN)
+def test_anchors_move_the_plan_towards_the_measured_optimum(asked, anchors):
+    assert asked[anchors][0] < asked["none"][0]
+    assert asked[anchors][0] < np.log(WITHIN[anchors])
+
+
+@pytest.mark.parametrize("anchors", WITHIN)
+def test_anchors_bring_both_forecasts_nearer(asked, anchors):
+    assert asked[anchors][1] < 0.85 * asked["none"][1]
