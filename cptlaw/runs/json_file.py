@@ -134,24 +134,30 @@ def _keyed(content: str) -> pd.DataFrame | None:
         whole = plain_json(content)
     except ValueError:
         return None
-    if (
-        not isinstance(whole, dict)
-        or len(whole) < 2
-        or not all(isinstance(one, dict) and one for one in whole.values())
-    ):
+    objects = (
+        isinstance(whole, dict) and len(whole) > 1 and all(isinstance(one, dict) and one for one in whole.values())
+    )
+    return (
+        (_by_row(whole) if all(map(str.isdigit, next(iter(whole.values())))) else _by_run(whole)) if objects else None
+    )
+
+
+def _by_row(columns: dict[str, dict[str, Any]]) -> pd.DataFrame | None:
+    rows = list(next(iter(columns.values())))
+    if any(set(one) != set(rows) for one in columns.values()):
         return None
-    keys = [set(one) for one in whole.values()]
-    shared = set.intersection(*keys)
-    if all(key.isdigit() for key in keys[0]) and all(one == keys[0] for one in keys):
-        rows = list(next(iter(whole.values())))
-        frame = pd.DataFrame({name: pd.Series([column[row] for row in rows]) for name, column in whole.items()})
-        return frame.set_axis(pd.Index([int(row) for row in rows], name=ROW))
+    frame = pd.DataFrame({name: pd.Series([column[row] for row in rows]) for name, column in columns.items()})
+    return frame.set_axis(pd.Index([int(row) for row in rows], name=ROW))
+
+
+def _by_run(runs: dict[str, dict[str, Any]]) -> pd.DataFrame | None:
     # The settings of one run and its results, each an object, have little in common; runs have their keys in common.
-    if len(shared) < 2 or any(2 * len(shared) < len(one) for one in keys):
+    shared = set.intersection(*map(set, runs.values()))
+    if len(shared) < 2 or any(2 * len(shared) < len(one) for one in runs.values()):
         return None
-    names = list(dict.fromkeys(name for one in whole.values() for name in one))
-    named = {} if "run" in names else {"run": list(whole)}
-    columns = {**named, **{name: [one.get(name) for one in whole.values()] for name in names}}
+    names = list(dict.fromkeys(name for one in runs.values() for name in one))
+    columns: dict[str, list[Any]] = {} if "run" in names else {"run": list(runs)}
+    columns |= {name: [one.get(name) for one in runs.values()] for name in names}
     frame = pd.DataFrame({name: pd.Series(values) for name, values in columns.items()})
     return frame.set_axis(pd.RangeIndex(len(frame), name=ROW))
 

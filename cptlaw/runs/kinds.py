@@ -5,10 +5,12 @@ Runs of one kind are fitted together with the base models that they start from; 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from cptlaw.runs.table import Runs
 from cptlaw.runs.where import Mask
@@ -53,39 +55,42 @@ def kinds(runs: Runs, where: str | None = None) -> list[Kind]:
     A method that ranks of adapters or weights of merges tell as well is none: laws read these columns.
     """
     frame = runs.frame
-    has_tokens = "tokens" in frame.columns
-    adapted = (frame["tokens"] != 0).to_numpy(dtype=bool) if has_tokens else np.ones(len(frame), dtype=bool)
-    read = [frame.loc[adapted, one].fillna(1.0) != 1.0 for one in ("lora_rank", "merge_weight") if one in frame]
-    result = [Kind({}, "", np.ones(len(frame), dtype=bool), adapted)]
+    every = np.ones(len(frame), dtype=bool)
+    adapted = (frame["tokens"] != 0).to_numpy(dtype=bool) if "tokens" in frame.columns else every
+    result = [Kind({}, "", every, adapted)]
     for name in [name for name in KINDS if name in frame.columns]:
-        level = frame[name].astype(object)
-        level = level.where(level.notna() | ~adapted, KINDS[name])
-        known = sorted(level[adapted].unique())
-        if level[adapted].groupby(read or np.zeros(adapted.sum())).nunique().max() < 2:
-            continue
-        if name == "method" and len(known) > max(NAMES, frame.loc[adapted, "run"].nunique() / 2):
-            continue
-        split = []
-        for one in known:
-            rows = (level == one).to_numpy(dtype=bool)
-            # A base model that names no kind of the adapted ones is the start of all; so is that of the one method
-            # which measured any, for the others.
-            alone = name == "method" and not (rows & ~adapted).any() and level[~adapted].nunique() < 2
-            bases = ~adapted if alone else ~adapted & ~level.isin(known).to_numpy(dtype=bool)
-            told = frame.loc[rows & adapted, name].notna().all()
-            others = ", ".join(_text(other) for other in known if other != one)
-            query = f"{name} == {_text(one)}" if told else f"not {name} in ({others})"
-            split.append((one, f"({query} or tokens == 0)" if has_tokens else query, rows | bases))
+        split = list(_split(frame, name, adapted))
         result = [
             Kind({**kind.levels, name: one}, " and ".join(filter(None, (kind.query, query))), mask, mask & adapted)
-            for kind in result
+            for kind in (result if split else [])
             for one, query, rows in split
             for mask in [kind.mask & rows]
-        ]
+        ] or result
     chosen = frame.index.isin((runs if where is None else runs.where(where)).frame.index)
     count = {kind.query: frame.loc[kind.adapted & chosen, "run"].nunique() for kind in result}
     kept = [kind for kind in result if count[kind.query] or len(result) == 1]
     return sorted(kept, key=lambda kind: -count[kind.query])
+
+
+def _split(frame: pd.DataFrame, name: str, adapted: Mask) -> Iterator[tuple[Any, str, Mask]]:
+    """Yield each level of a column that tells kinds, the filter of its rows, and these with their base models."""
+    level = frame[name].astype(object)
+    level = level.where(level.notna() | ~adapted, KINDS[name])
+    known = sorted(level[adapted].unique())
+    read = [frame.loc[adapted, one].fillna(1.0) != 1.0 for one in ("lora_rank", "merge_weight") if one in frame]
+    names_runs = name == "method" and len(known) > max(NAMES, frame.loc[adapted, "run"].nunique() / 2)
+    if names_runs or level[adapted].groupby(read or np.zeros(adapted.sum())).nunique().max() < 2:
+        return
+    for one in known:
+        rows = (level == one).to_numpy(dtype=bool)
+        # A base model that names no kind of the adapted ones is the start of all; so is that of the one method
+        # which measured any, for the others.
+        alone = name == "method" and not (rows & ~adapted).any() and level[~adapted].nunique() < 2
+        bases = ~adapted if alone else ~adapted & ~level.isin(known).to_numpy(dtype=bool)
+        others = ", ".join(_text(other) for other in known if other != one)
+        told = frame.loc[rows & adapted, name].notna().all()
+        query = f"{name} == {_text(one)}" if told else f"not {name} in ({others})"
+        yield one, f"({query} or tokens == 0)" if "tokens" in frame.columns else query, rows | bases
 
 
 def _text(level: str | float) -> str:

@@ -52,24 +52,31 @@ def likely_roles(runs: Runs, unread: Iterable[Sequence[Effect]] = ()) -> dict[st
         How losses differ with each column that may count tokens, where none is known to.
     """
     losses = [name for name in runs.evals if name not in runs.scores]
-    told = {role: [name for name in losses if role_of_name(name) == role] for role in ("source", "target")}
-    found: dict[str, str] = {role: names[0] for role, names in told.items() if len(names) == 1}
-    found |= {runs.role(name): name for name in losses if runs.role(name) != "other"}
-    rises = {name: _with_tokens(_adapted(runs.on(name).frame)) or 0.0 for name in losses}
-    if not any(rises.values()):
-        changes = [{one.eval: one.change for one in some} for some in unread if any(one.explains for one in some)]
-        opposed = [some for some in changes if max(some.values()) > 0.5 * min(some.values()) and min(some.values()) < 0]
-        rises = opposed[0] if opposed else {}
+    found: dict[str, str] = {}
+    for tell in (role_of_name, runs.role):  # what was said goes before
+        told = [(role, name) for name in losses if (role := tell(name)) in ("source", "target")]
+        roles = [role for role, _ in told]
+        found |= {role: name for role, name in told if roles.count(role) == 1}
     # More tokens of the new corpus lower its loss, and as a rule raise that of the old one.
-    ordered = [name for name in sorted(rises, key=lambda name: rises[name]) if name not in found.values()]
-    if "target" not in found and ordered and (rises[ordered[0]] < 0 or "source" in found):
-        found["target"] = ordered.pop(0)
-    if "source" not in found and ordered:
-        found["source"] = ordered[-1]
-    left = [name for name in losses if name not in found.values()]
-    if len(losses) == 2 and len(found) == 1:
-        found["target" if "source" in found else "source"] = left[0]
+    rises = {name: _with_tokens(_adapted(runs.on(name).frame)) or 0.0 for name in losses}
+    rises = rises if any(rises.values()) else _opposed(unread)
+    ordered = sorted(rises, key=lambda name: rises[name]) or (losses if len(losses) == 2 else [])
+    left = [name for name in ordered if name not in found.values()]
+    if "target" not in found and left and (found or (rises and rises[left[0]] < 0)):
+        found["target"] = left.pop(0)
+    if "source" not in found and left and found:
+        found["source"] = left.pop()
     return found
+
+
+def _opposed(unread: Iterable[Sequence[Effect]]) -> dict[str, float]:
+    """Return by how much each loss rises with the first column that lowers one of them far more than another."""
+    for some in unread:
+        change = {one.eval: one.change for one in some}
+        low, high = (min(change.values()), max(change.values())) if change else (0.0, 0.0)
+        if any(one.explains for one in some) and low < 0 and high > 0.5 * low:
+            return change
+    return {}
 
 
 def about_roles(runs: Runs, roles: Mapping[str, str]) -> Iterator[Question]:

@@ -97,25 +97,32 @@ def _taken(names: list[str], given: Mapping[str, str], label: str) -> dict[str, 
     has_shares = any(corpus_of(name) for name in given)
     of_mixes = [] if has_shares else [str(canonical_name(name)) for name in names if corpus_of(name)]
     known = [*COLUMNS, *dict.fromkeys(of_mixes)]
-    own = [name for name in known if name in names and name not in given and name not in given.values()]
-    taken = {**given, **dict(zip(own, own, strict=True))}
-    for canonical in known:
-        if canonical in taken:
-            continue
-        aliases = [name for name in names if name not in taken.values() and canonical_name(name) == canonical]
-        if len(aliases) > 1:
-            _alias_error(canonical, aliases, label)
-        if aliases:
-            taken[canonical] = aliases[0]
-    taken |= _by_meaning(known, [name for name in names if name not in taken.values()], taken, label)
-    for name in names:
-        canonical = LAST_RESORTS.get(name, "")
-        if canonical and canonical not in taken and name not in taken.values():
-            taken[canonical] = name
+    taken = {name: name for name in known if name in names and name not in given and name not in given.values()}
+    taken = {**given, **taken}
+    for more in (_by_alias, _by_meaning, _last_resorts):
+        taken |= more(
+            [name for name in known if name not in taken], [name for name in names if name not in taken.values()], label
+        )
     # A table that counts both has them under their full names; laws of loss follow the parameters without embeddings.
     if "n_params" not in taken and "n_params_non_embedding" in taken:
         taken["n_params"] = taken["n_params_non_embedding"]
     return taken
+
+
+def _by_alias(wanted: list[str], free: list[str], label: str) -> dict[str, str]:
+    """Return the columns that are called by another name in use: canonical name -> name in the file."""
+    aliases: dict[str, list[str]] = {}
+    for name in free:
+        aliases.setdefault(canonical_name(name) or "", []).append(name)
+    for canonical in wanted:
+        if len(aliases.get(canonical, [])) > 1:
+            _alias_error(canonical, aliases[canonical], label)
+    return {canonical: aliases[canonical][0] for canonical in wanted if canonical in aliases}
+
+
+def _last_resorts(wanted: list[str], free: list[str], label: str) -> dict[str, str]:
+    """Return the columns whose names mean something where nothing else does: canonical name -> name in the file."""
+    return {LAST_RESORTS[name]: name for name in free if LAST_RESORTS.get(name) in wanted}
 
 
 def _refuse_twice(names: list[str], label: str) -> None:
@@ -137,17 +144,16 @@ def _alias_error(canonical: str, aliases: list[str], label: str) -> NoReturn:
     )
 
 
-def _by_meaning(known: list[str], free: list[str], taken: Mapping[str, str], label: str) -> dict[str, str]:
+def _by_meaning(wanted: list[str], free: list[str], label: str) -> dict[str, str]:
     """Return the columns whose names tell more than an alias: canonical name -> name in the file."""
     result: dict[str, list[tuple[int, str]]] = {}
     for name in free:
         matched = meaning_of_name(name)
-        if matched is not None and matched.column in known and matched.column not in taken:
+        if matched is not None and matched.column in wanted:
             result.setdefault(matched.column, []).append((matched.beyond, name))
     chosen = {}
     for canonical, several in result.items():
-        several.sort(key=lambda one: one[0])
-        nearest = [name for beyond, name in several if beyond == several[0][0]]
+        nearest = [name for beyond, name in several if beyond == min(several)[0]]
         if len(nearest) == 1:
             chosen[canonical] = nearest[0]
         elif canonical in MATTER:

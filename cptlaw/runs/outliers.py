@@ -69,10 +69,9 @@ class LossSurface:
     def design(self) -> Floats:
         """The inputs as columns that are centred and scaled, with a parabola where there are levels for one."""
         columns = [np.ones(len(self.frame))]
-        for name in INPUTS:
-            if (place := self.place(name)) is not None:
-                # A parabola in logarithms follows any of the laws closely enough to see a run that lies 15 % off it.
-                columns += [place, place**2] if len(np.unique(place)) > 2 else [place]
+        for place in self.inputs.values():
+            # A parabola in logarithms follows any of the laws closely enough to see a run that lies 15 % off it.
+            columns += [place, place**2] if len(np.unique(place)) > 2 else [place]
         return np.column_stack([*columns, *self.ends, *self.kinds])
 
     def place(self, name: str) -> Floats | None:
@@ -86,6 +85,11 @@ class LossSurface:
         values = values if name == "replay" else np.log(np.maximum(values, 1e-300))
         scaled: Floats = (values - values.mean()) / values.std()
         return scaled
+
+    @cached_property
+    def inputs(self) -> dict[str, Floats]:
+        """The inputs of laws that are known and vary, each centred and scaled."""
+        return {name: place for name in INPUTS if (place := self.place(name)) is not None}
 
     @cached_property
     def ends(self) -> list[Floats]:
@@ -123,8 +127,8 @@ class LossSurface:
     @cached_property
     def coordinates(self) -> Floats:
         """All that may tell rows apart, the user's own columns among them, each scaled alike, (n, k); k may be 0."""
-        result = [place for name in (*INPUTS, "lr_pretrain") if (place := self.place(name)) is not None]
-        result += [*self.ends, *self.kinds]
+        pretrain = self.place("lr_pretrain")
+        result = [*self.inputs.values(), *([] if pretrain is None else [pretrain]), *self.ends, *self.kinds]
         for name in map(str, self.frame.columns):
             column = self.frame[name]
             if name in COLUMNS and name not in ("step", "seed", "warmup", "lr_end", "batch_tokens", "samples"):
@@ -264,9 +268,8 @@ def unexplained_losses(surface: LossSurface) -> Iterator[Finding]:
     rough = _roughness(surface)
     if spread < SPREAD or (rough is not None and rough < ROUGH):  # curves are smooth
         return
-    inputs = [place for name in INPUTS if (place := surface.place(name)) is not None]
     enough = len(surface.names) >= LEAST_RUNS
-    if rough is None and not (enough and inputs):  # what tells these runs apart is not known
+    if rough is None and not (enough and surface.inputs):  # what tells these runs apart is not known
         return
     best = _most_explained(surface) if enough else -math.inf
     if best > EXPLAINED:
@@ -298,10 +301,9 @@ def unexplained_losses(surface: LossSurface) -> Iterator[Finding]:
 
 def _most_explained(surface: LossSurface) -> float:
     """Return the largest share of the log losses of runs left out that the inputs explain, by any of some designs."""
-    inputs = [place for name in INPUTS if (place := surface.place(name)) is not None]
-    one = np.ones(len(surface.loss))
-    share = [column for place in [surface.place("replay")] if place is not None for column in (place, place**2)]
-    designs = (np.column_stack(columns) for columns in ((one, *inputs), (one, *share, *surface.ends)))
+    one, replay = np.ones(len(surface.loss)), surface.inputs.get("replay")
+    share = [] if replay is None else [replay, replay**2]
+    designs = (np.column_stack(columns) for columns in ((one, *surface.inputs.values()), (one, *share, *surface.ends)))
     return float(max(*map(surface.explained, (*designs, surface.design)), surface.explained_by_neighbours()))
 
 
@@ -375,7 +377,7 @@ def _between_all(surface: LossSurface, n: int) -> tuple[Floats, float] | None:
     """Return the same from all rows, by a regression on the other inputs."""
     code = np.unique(surface.frame["n_params"].to_numpy(dtype=float), return_inverse=True)[1]
     # Straight lines: where an input goes with size, a parabola would put any jump of size into it, and back.
-    columns = [place for name in INPUTS[1:4] if (place := surface.place(name)) is not None]
+    columns = [place for name, place in surface.inputs.items() if name in ("tokens", "ptpp", "replay")]
     columns += [*surface.ends, *surface.kinds]
     fewest = int(np.bincount(code).min())
     if fewest < 2 or len(code) < 2 * (len(columns) + n):

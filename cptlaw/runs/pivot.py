@@ -99,34 +99,14 @@ def _quantity(text: str) -> float | None:
 def by_amount(raw: RawTable) -> RawTable:
     """Return a table with one row per loss, of one with a column of losses for each amount of data or share of replay.
 
-    Amounts are adaptation tokens or, where they are as few as examples are, samples. Each row is a run, unless the
-    columns are shares, of which each run has one.
+    Amounts are adaptation tokens, tokens per parameter or, where they are as few as examples are, samples. Each row is
+    a run, unless the columns are shares, of which each run has one.
     """
-    names = [str(name) for name in raw.frame.columns]
-    amounts = [one for one in map(amount_of, names) if one is not None]
-    shares = (
-        bool(amounts) and all(one.is_share or one.value == 0 for one in amounts) and any(a.is_share for a in amounts)
-    )
-    counted = {"loss", "replay"} if shares else {"loss", "tokens", "step", "samples"}
-    levels = {one.value for one in amounts}
-    # A file without a header has numbers for names too, in its first column as well.
-    headed = len(amounts) < len(names) and amount_of(names[0]) is None
-    several = len({one.eval for one in amounts}) > 1
-    least = 2 if several or all(_counts(one.name) for one in amounts) else LEAST_AMOUNTS
-    if counted & set(raw.taken) or len(levels) < least or not headed:
+    amounts = [one for one in map(amount_of, map(str, raw.frame.columns)) if one is not None]
+    if not _is_pivot(raw, amounts):
         return raw
-    rest = raw.frame.drop(columns=[one.name for one in amounts])
-    corner = _OF_ROWS_AND_COLUMNS.split(names[0])[0].strip()
-    if canonical_name(names[0]) is None and canonical_name(corner) is not None:
-        rest = rest.rename(columns={names[0]: corner})
-    if "run" not in raw.taken and not shares:
-        texts = [name for name in texts_of(rest) if hashable(rest[name]).is_unique and canonical_name(name) is None]
-        rest = rest.assign(run=rest[texts[0]] if texts else [f"row-{row}" for row in rest.index])
-    size: Any = 1.0
-    if per_param := all(one.per_param or one.value == 0 for one in amounts) and "n_params" in raw.taken:
-        size = to_numbers(raw.frame[raw.taken["n_params"]])[0]
-    few = any(0 < one.value < LEAST_TOKENS for one in amounts)
-    kind = "replay" if shares else "samples" if few and not per_param else "tokens"
+    shares, kind, size = _what_is_counted(raw, amounts)
+    rest = _rows_of_pivot(raw, amounts, shares)
     parts = [
         rest.assign(**{kind: one.value * size}, **({"eval": one.eval} if one.eval else {}), loss=raw.frame[one.name])
         for one in amounts
@@ -135,13 +115,48 @@ def by_amount(raw: RawTable) -> RawTable:
     frame = frame.sort_index(level=1, sort_remaining=False, kind="stable")
     # Rows are told apart by their labels, so that each loss needs one of its own.
     frame.index = pd.Index([f"{row}, column {name}" for name, row in frame.index], name=ROW)
-    what = f"{kind}{' and evals' if several else ''}"
-    first = [one.name for one in amounts]
     note = (
-        f"one column of losses for each amount of data: {first[0]}, {first[1]} .. {first[-1]} are read as "
-        f"{what}{'' if shares else ', each row as a run'}"
+        f"one column of losses for each amount of data: {amounts[0].name}, {amounts[1].name} .. {amounts[-1].name} are "
+        f"read as {kind}{' and evals' * (len({one.eval for one in amounts}) > 1)}{', each row as a run' * (not shares)}"
     )
     return raw.reshaped(frame[frame["loss"].notna()], note)
+
+
+def _are_shares(amounts: Sequence[Amount]) -> bool:
+    return all(one.is_share or one.value == 0 for one in amounts) and any(one.is_share for one in amounts)
+
+
+def _is_pivot(raw: RawTable, amounts: Sequence[Amount]) -> bool:
+    """Whether columns are called by amounts, enough of them, and nothing else counts these."""
+    counted = {"loss", "replay"} if _are_shares(amounts) else {"loss", "tokens", "step", "samples"}
+    # Names that say what they count, or have an eval beside, are no numbers by chance.
+    sure = len({one.eval for one in amounts}) > 1 or all(_counts(one.name) for one in amounts)
+    enough = len({one.value for one in amounts}) >= (2 if sure else LEAST_AMOUNTS)
+    # A file without a header has numbers for names too, in its first column as well.
+    headed = len(amounts) < raw.frame.shape[1] and amount_of(str(raw.frame.columns[0])) is None
+    return enough and headed and not counted & set(raw.taken)
+
+
+def _what_is_counted(raw: RawTable, amounts: Sequence[Amount]) -> tuple[bool, str, Any]:
+    """Return whether amounts are shares, the column that they are of, and what they are multiplied by."""
+    if _are_shares(amounts):
+        return True, "replay", 1.0
+    if all(one.per_param or one.value == 0 for one in amounts) and "n_params" in raw.taken:
+        return False, "tokens", to_numbers(raw.frame[raw.taken["n_params"]])[0]
+    few = any(0 < one.value < LEAST_TOKENS for one in amounts)
+    return False, "samples" if few else "tokens", 1.0
+
+
+def _rows_of_pivot(raw: RawTable, amounts: Sequence[Amount], shares: bool) -> pd.DataFrame:
+    """Return what stands beside the losses of each row, its corner named after the rows alone."""
+    rest, first = raw.frame.drop(columns=[one.name for one in amounts]), str(raw.frame.columns[0])
+    corner = _OF_ROWS_AND_COLUMNS.split(first)[0].strip()
+    if canonical_name(first) is None and canonical_name(corner) is not None:
+        rest = rest.rename(columns={first: corner})
+    if "run" not in raw.taken and not shares:
+        texts = [name for name in texts_of(rest) if hashable(rest[name]).is_unique and canonical_name(name) is None]
+        rest = rest.assign(run=rest[texts[0]] if texts else [f"row-{row}" for row in rest.index])
+    return rest
 
 
 def texts_of(frame: pd.DataFrame) -> list[str]:

@@ -23,7 +23,8 @@ OTHERS = VALIDATION | frozenset(
 )
 # What a base model's own words may stand before: ptpp is a property of the base model alone.
 OF_BASE = frozenset("base pretrain pretraining pretrained pt".split())
-AT_END = ("final", "last")  # a loss of which one is kept is that of the end of the run
+# Words before a name that change nothing: ptpp is of base models alone; one loss that is kept is that of the end.
+NO_MATTER = {"ptpp": OF_BASE, "loss": frozenset(("final", "last"))}
 PERCENT = ("pct", "percent", "percentage", "perc")
 AMOUNTS = {
     **dict.fromkeys(("k", "thousand", "thousands"), 1e3),
@@ -72,21 +73,23 @@ def meaning_of_name(name: str) -> Meaning | None:
         column = canonical_name("_".join(stem[start:])) if len("_".join(stem[start:])) > 1 else None
         if column is None:
             continue
-        before = [word for word in stem[:start] if column != "ptpp" or word not in OF_BASE]
-        before = [word for word in before if column != "loss" or word not in AT_END]
-        if set(before) & OTHERS and not (column == "loss" and set(before) <= PLACES | VALIDATION):
+        before = [word for word in stem[:start] if word not in NO_MATTER.get(column, ())]
+        if _of_another(column, set(before)):
             return None
         # A dotted place may be called anything; of a name in one piece only known words are no part of its meaning.
         if not all(word in PLACES or place < within for place, word in enumerate(before)):
             continue
-        if column == "loss" and (not set(before) <= PLACES | VALIDATION or set(before) & {"train", "training"}):
+        if column == "loss" and not set(before) <= (PLACES | VALIDATION) - {"train", "training"}:
             return None
         if column == "lr" and set(before) & SETTINGS:
             column = "lr_peak"  # a setting holds for the whole run
-        if scale != 1.0 and not _takes(column, scale):
-            return None
-        return Meaning(column, scale, start + dropped)
+        return Meaning(column, scale, start + dropped) if scale == 1.0 or _takes(column, scale) else None
     return None
+
+
+def _of_another(column: str, before: set[str]) -> bool:
+    """Whether the words before a name make it that of something else; a loss is one of validation."""
+    return bool(before & OTHERS) and not (column == "loss" and before <= PLACES | VALIDATION)
 
 
 def _snake(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -185,34 +185,33 @@ def _canonical(runs: Runs | None) -> list[str]:
 
 def _meanings(table: Shaped) -> dict[str, str]:
     """Return what each column of the file was taken for."""
-    raw, result = table.raw, dict[str, str]()
-    for canonical, place in raw.taken.items():
-        result[place] = canonical
+    raw, names = table.raw, [str(name) for name in table.found.frame.columns]
+    result = {place: canonical for canonical, place in raw.taken.items()}
     for kind, evals in (("loss", table.losses), ("score", table.scores)):
         result |= {place: f"{kind} of {name}" for name, place in (evals or {}).items()}
     losses = [place for place, meaning in result.items() if meaning.partition(" ")[0] == "loss"]
-    gone = [str(name) for name in table.found.frame.columns if name not in raw.frame.columns and name not in result]
+    gone = [name for name in names if name not in raw.frame.columns and name not in result]
     result |= {base: result[loss] + OF_BASE for base, loss in base_columns(gone, losses).items()}
-    names = [str(name) for name in table.found.frame.columns]
     for key, text in table.columns.items():
-        if key == IGNORE:
-            result |= dict.fromkeys([text] if isinstance(text, str) else text, "ignored, as given")
-            continue
-        rule = None if text in names else expression(str(text), [*names, *table.found.taken, *COLUMNS])
-        for name in rule.names if rule else ():
-            place = table.found.taken.get(name, name)
-            # The column of parameters is still that one where tokens are FLOPs over it.
-            if place in names and result.get(place, canonical_name(str(key))) in (None, canonical_name(str(key))):
-                result[place] = f"{key} = {text}"
-    if table.runs is not None and "batch_tokens" in table.runs.frame.columns and "batch_tokens" not in raw.taken:
-        factors = [
-            name for name in names if normal_name(name.replace("/", ".").split(".")[-1]) in BATCH_SIZES + LENGTHS
-        ]
-        result |= {name: "batch_tokens" for name in factors if name not in result}
-    result |= dict.fromkeys([name for name in names if name in raw.settled and name not in result], NOTED)
-    if MAPPING in names and table.runs is not None and MAPPING not in result and table.runs.corpora:
-        result[MAPPING] = "mix"
-    return result
+        result |= _as_said(key, text, table, result)
+    columns = set() if table.runs is None else set(table.runs.frame.columns)
+    followed = {MAPPING: "mix"} if table.runs is not None and table.runs.corpora else {}
+    if "batch_tokens" in columns and "batch_tokens" not in raw.taken:
+        ends = {name: normal_name(name.replace("/", ".").split(".")[-1]) for name in names}
+        followed |= {name: "batch_tokens" for name, end in ends.items() if end in BATCH_SIZES + LENGTHS}
+    followed |= dict.fromkeys(raw.settled, NOTED)
+    return {**{name: meaning for name, meaning in followed.items() if name in names}, **result}
+
+
+def _as_said(key: str, text: Any, table: Shaped, known: Mapping[str, str]) -> dict[str, str]:
+    """Return what one entry of `--columns` says of the columns of the file."""
+    if key == IGNORE:
+        return dict.fromkeys([text] if isinstance(text, str) else text, "ignored, as given")
+    names, canonical = [str(name) for name in table.found.frame.columns], canonical_name(str(key))
+    rule = None if text in names else expression(str(text), [*names, *table.found.taken, *COLUMNS])
+    places = [table.found.taken.get(name, name) for name in rule.names] if rule else []
+    # The column of parameters is still that one where tokens are FLOPs over it.
+    return {one: f"{key} = {text}" for one in places if one in names and known.get(one, canonical) in (None, canonical)}
 
 
 def _column(name: str, meaning: str, cells: Any, runs: Runs | None, found: Any) -> ReadColumn:
