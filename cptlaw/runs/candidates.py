@@ -15,6 +15,7 @@ Offer = tuple[float, str]  # how well a choice fits, and the choice
 
 SMALL, LARGE = 1e5, 1e15  # counts of parameters and tokens lie between; beyond are FLOPs
 FEWEST_PER_PARAM = 1e-3  # tokens per parameter at the end of the longest run; fewer teach nothing
+MOST_PER_PARAM = 5e3  # tokens of adaptation per parameter; more are counted in another unit
 UNLIKELY = 0.45  # how well a choice fits, below which a setting that no law reads is likelier
 MOST_SHARES = 15  # levels of a share that was set; more are of something that grows
 SOUNDS = 2.0  # what a name adds that sounds like an input
@@ -98,7 +99,8 @@ def _as_replay(one: Numbers) -> Iterator[Offer]:
     toward = float(np.sign(3.0 * one.source if one.source else -one.target))
     fits = (2.0 if one.high <= 1.0 else 1.0) - (one.levels > MOST_SHARES)
     yield fits - 0.5 * toward, f"replay={share}"
-    yield fits + 0.5 * toward, f"replay=1-{share}"
+    whole = 0.6 * (one.high in (1.0, 100.0) and one.low > 0)  # without replay all of the mix is new
+    yield fits + 0.5 * toward + whole, f"replay=1-{share}"
 
 
 def _as_tokens(one: Numbers) -> Iterator[Offer]:
@@ -119,7 +121,8 @@ def _as_tokens(one: Numbers) -> Iterator[Offer]:
             yield fits - 0.4, f"tokens={one.name}*n_params"
         if one.per_param:
             return
-        millions = re.match(r"m[\W_]*tok", one.name, re.IGNORECASE) is not None
+        called = re.match(r"m[\W_]*tok", one.name, re.IGNORECASE) is not None
+        millions = 1.0 if called else 0.65 * (0 < MOST_PER_PARAM * one.params < 1e9 * one.high)
         yield fits - 0.5, f"tokens={one.name}:B"
         yield fits - 1.0 + millions, f"tokens={one.name}:M"
         # What starts at 0 and grows along a run in whole numbers counts steps, or looks at the run.

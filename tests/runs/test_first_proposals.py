@@ -194,3 +194,32 @@ def test_an_answer_asks_at_once_for_all_that_is_missing():
     last = str(raised.value).splitlines()[-1]
     for part in ("--losses l1=L1,l2=L2", "--source-eval l1", "n_params=zq", "ptpp=fov", "replay=wlm", "tokens=tau"):
         assert part in last
+
+
+LISTED = ("rr", "alpha", "old_ratio", "data.en_frac", "p_old", "tok_per_param", "PT/N", "D_cpt", "budget")
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_a_name_that_nobody_listed_is_asked_about_or_understood(name):
+    for column in INPUTS:
+        reading = cl.read(renamed(**{column: name}))
+        understood = reading.runs is not None and column in reading.runs.frame.columns
+        assert name in [one.name for one in reading.open if one.explains] or understood, column
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_whatever_settings_are_called_and_counted_in_they_are_asked_about(seed):
+    draw = np.random.default_rng(seed)
+    forms = {
+        "n_params": (1.0, 1e-6),
+        "tokens": (1.0, 1e-9, 1e-6),
+        "replay": (1.0, 100.0),
+        "ptpp": (1.0,),
+    }
+    scaled = {column: TABLE[column] * draw.choice(factors) for column, factors in forms.items()}
+    words = {column: "".join(draw.choice(list("bcdfghjkmquvwxz"), size=6)) for column in forms}
+    frame = TABLE.assign(**scaled).rename(columns=words).drop(columns="run")
+    reading = cl.read(frame[list(draw.permutation(frame.columns))])
+    assert not reading.understood
+    for column in ("n_params", "tokens", "replay"):
+        assert any(words[column] == one.name and one.choices for one in reading.open), column
