@@ -249,6 +249,15 @@ def story() -> Figure:
     return Figure("story", "From small runs to a plan", f"{fan.caption} {plan.caption}", fan.data, drawing)
 
 
+def of_tutorial() -> Iterator[Figure]:
+    """Yield the pictures of docs/tutorial.md, from the calls that stand there."""
+    runs = cl.examples.load("en-fr-pilot")
+    target, source = (cl.fit(runs, on=on, where="ptpp in (31, 62, 124)") for on in ("target", "source"))
+    plan = cl.plan.trade_off(target, source, **MODEL, tokens="1M", max_forgetting="25%", risk=0.8)
+    for name, drawn in (("fit", target), ("plan", plan)):
+        yield replace(cl.plot(drawn), name=f"tutorial-{name}")
+
+
 def page(shown: list[Piece]) -> str:
     """Return the gallery as Markdown."""
     parts = [
@@ -278,7 +287,7 @@ def main(arguments: list[str] | None = None) -> None:
         print(piece.figure.title, flush=True)
         shown.append(piece)
     by_name = {piece.figure.name: piece.figure for piece in shown}
-    figures = [*by_name.values(), story()]
+    figures = [*by_name.values(), story(), *of_tutorial()]
     drawings = {f"{figure.name}.png": figure.drawing for figure in figures}
     written = write_images(drawings, folder / "figures", "png")
     with contextlib.suppress(ImportError):  # a third smaller, the same to the last pixel

@@ -435,14 +435,15 @@ def _expect(holds: bool, otherwise: str) -> None:
 
 
 def notebook(text: str) -> str:
-    """Return a page as a notebook: its Python as cells of code, without their output; all else as text."""
+    """Return a page as a notebook: its Python as cells of code with their output, all else as text."""
     import nbformat
 
     cells, start, lines = [], 0, text.splitlines()
     for block in [one for one in blocks(text) if one.language == "python" and one.shown is None]:
         end = block.line + len(block.code.splitlines()) + 1
         cells += _prose(lines[start : block.line - 1])
-        cells.append(nbformat.v4.new_code_cell(block.code.rstrip()))
+        printed = [] if block.output is None else [nbformat.v4.new_output("stream", text=block.output[0])]
+        cells.append(nbformat.v4.new_code_cell(block.code.rstrip(), outputs=printed))
         start = end if block.output is None else block.output[2] + 1
     cells += _prose(lines[start:])
     for place, cell in enumerate(cells):
