@@ -266,30 +266,39 @@ class SharedTokens(Bent):
         gone |= {"m", "s"} if self.around is None else {"s"} if "replay" in self.without else set()
         self.inputs = (*(name for name in self.inputs if name not in self.without), *self.left)
         self.amplitudes = tuple(name for name in self.amplitudes if name != "U" or "base" not in self.without)
-        self.shapes = {name: shape for name, shape in self.shapes.items() if name not in gone}
-        if self.transfer:
-            self.shapes |= {"t": TRANSFER}
-        if "merge_weight" in self.left:
-            self.shapes |= {"v0": AT_BASE, "v1": AT_ADAPTED}
-        if "lora_rank" in self.left:
-            self.shapes |= {"r0": HALF_RANK, "q": OF_RANK}
-        if self.raised and {"base", "lr_peak"}.isdisjoint(self.without):
-            self.shapes |= {"u": OF_RAISING}
+        self.shapes = {name: shape for name, shape in self.shapes.items() if name not in gone} | self._optional_shapes()
         if "replay" in self.without:
             self.ratio_of = None
         if self.rate == "progress" and "h" in self.shapes:
             self.shapes |= {"h": replace(OF_RATE, usual=OF_PROGRESS)}
             self.learned = {"h": "shared_progress"}
         if self.damage:
-            # In nats per squared nat, as it came out on seven shifts: a share of the loss would let a table without
-            # much damage make K as large as it likes, and forecasts at higher rates explode.
-            self.amplitudes = (*self.amplitudes, Amplitude("K", usual=(0.02, 1.2, "log")))
-            self.shapes = self.shapes | {"B_source": SHIFT_AMPLITUDE}
-            # The shift of the source loss comes from its own fit, never from the usual values.
-            of_source = {f"{name}_source": self.shapes[name] for name in SHIFT if name in self.shapes}
-            self.shapes |= {name: replace(shape, usual=None) for name, shape in of_source.items()}
-            self.from_source = ("B_source", *of_source)
+            self._add_damage()
         super().configure()
+
+    def _optional_shapes(self) -> dict[str, Shape]:
+        """Return the parameters of what is read beside the usual: transfer, merges, adapters, a raised rate."""
+        result: dict[str, Shape] = {}
+        if self.transfer:
+            result |= {"t": TRANSFER}
+        if "merge_weight" in self.left:
+            result |= {"v0": AT_BASE, "v1": AT_ADAPTED}
+        if "lora_rank" in self.left:
+            result |= {"r0": HALF_RANK, "q": OF_RANK}
+        if self.raised and {"base", "lr_peak"}.isdisjoint(self.without):
+            result |= {"u": OF_RAISING}
+        return result
+
+    def _add_damage(self) -> None:
+        """Add what the target loss pays for the shift of the source loss."""
+        # In nats per squared nat, as it came out on seven shifts: a share of the loss would let a table without
+        # much damage make K as large as it likes, and forecasts at higher rates explode.
+        self.amplitudes = (*self.amplitudes, Amplitude("K", usual=(0.02, 1.2, "log")))
+        self.shapes = self.shapes | {"B_source": SHIFT_AMPLITUDE}
+        # The shift of the source loss comes from its own fit, never from the usual values.
+        of_source = {f"{name}_source": self.shapes[name] for name in SHIFT if name in self.shapes}
+        self.shapes |= {name: replace(shape, usual=None) for name, shape in of_source.items()}
+        self.from_source = ("B_source", *of_source)
 
     def usual_of(self, role: Role, frame: pd.DataFrame | None = None) -> dict[str, tuple[Any, ...]]:
         """Return the usual priors: what the target loss gains grows with neither the budget nor pre-training's rate."""

@@ -102,21 +102,7 @@ def all_priors(chosen: Law, role: Role, frame: pd.DataFrame) -> dict[str, Prior]
     # What is known of a derived parameter says nothing of the ratio as which it is searched.
     usual = chosen.usual_of(role, frame)
     result = {name: Prior(*moments) for name, moments in usual.items() if name not in chosen.derived}
-    if "E" in chosen.amplitudes:
-        result.setdefault("E", FLOOR)
-        for name in (name for name in chosen.amplitudes if name not in chosen.derived):
-            result.setdefault(str(name), SHARE)
-        for name in EXPONENTS:
-            if name in chosen.shapes:
-                result.setdefault(name, EXPONENT)
-    for name, shape in chosen.shapes.items():
-        # Where rows do not see a parameter at all, every rollout would else begin wherever the search had left it.
-        low, high = shape.start_range
-        if shape.scale == "log":
-            scale = "ratio" if name in chosen.derived else "log"
-            result.setdefault(name, Prior(math.sqrt(low * high), 0.5 * math.log(high / low), scale))
-        else:
-            result.setdefault(name, Prior(0.5 * (low + high), 0.5 * (high - low)))
+    _add_weak_priors(chosen, result)
     learned = learned_priors(chosen, float(frame["loss"].min()), role)
     if "E" in learned and chosen.reads_base_rows and role == "target":
         learned["E"] = replace(learned["E"], mean=learned["E"].mean + _gained(frame))
@@ -125,6 +111,25 @@ def all_priors(chosen: Law, role: Role, frame: pd.DataFrame) -> dict[str, Prior]
     if chosen.reads_base_rows and levels(frame, "replay") == 1:
         result |= {name: replace(result[name], sd=k * result[name].sd) for name, k in ONE_MIX.items() if name in result}
     return result
+
+
+def _add_weak_priors(chosen: Law, priors: dict[str, Prior]) -> None:
+    """Add what holds of the parameters of any law with a floor, and priors as wide as the starts of the others."""
+    if "E" in chosen.amplitudes:
+        priors.setdefault("E", FLOOR)
+        for name in (name for name in chosen.amplitudes if name not in chosen.derived):
+            priors.setdefault(str(name), SHARE)
+        for name in EXPONENTS:
+            if name in chosen.shapes:
+                priors.setdefault(name, EXPONENT)
+    for name, shape in chosen.shapes.items():
+        # Where rows do not see a parameter at all, every rollout would else begin wherever the search had left it.
+        low, high = shape.start_range
+        if shape.scale == "log":
+            scale = "ratio" if name in chosen.derived else "log"
+            priors.setdefault(name, Prior(math.sqrt(low * high), 0.5 * math.log(high / low), scale))
+        else:
+            priors.setdefault(name, Prior(0.5 * (low + high), 0.5 * (high - low)))
 
 
 def _gained(frame: pd.DataFrame) -> float:

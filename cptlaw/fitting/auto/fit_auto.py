@@ -39,6 +39,7 @@ from cptlaw.fitting.solving.origin import provenance_of
 from cptlaw.fitting.solving.training_rows import training_rows
 from cptlaw.fitting.study_prior import MANY, StudyPrior
 from cptlaw.fitting.weights import RolloutScores
+from cptlaw.laws.calculus import Array
 from cptlaw.laws.shared_tokens import WHOLE, SharedTokens
 from cptlaw.progress import track
 from cptlaw.runs import Runs
@@ -197,17 +198,12 @@ def _averaged(
     errors = np.array([rolled(fit, place, folds, paid.get(fit.law.spec)) for _, fit, place in judged])
     errors = errors.reshape(len(fits), len(folds))
     # A rollout says which law is ahead only where all were in it; one that few can join is left out, not they.
-    joined = np.isfinite(errors)
-    common = joined.all(axis=0)
-    if not common.any() and len(folds):
-        best = joined.sum(axis=1).max()
-        kept = joined.sum(axis=1) == best if best else np.ones(len(fits), dtype=bool)
-        for (_, fit, _), stays in zip(fits, kept, strict=True):
-            if not stays:
-                skipped[fit.law.spec] = "no rollout of these rows can be fitted with so many parameters."
-        fits = [one for one, stays in zip(fits, kept, strict=True) if stays]
-        errors = errors[kept]
-        common = np.isfinite(errors).all(axis=0)
+    if len(folds) and not np.isfinite(errors).all(axis=0).any():
+        stays = _in_most_rollouts(errors)
+        few = [fit.law.spec for (_, fit, _), kept in zip(fits, stays, strict=True) if not kept]
+        skipped |= dict.fromkeys(few, "no rollout of these rows can be fitted with so many parameters.")
+        fits, errors = [one for one, kept in zip(fits, stays, strict=True) if kept], errors[stays]
+    common = np.isfinite(errors).all(axis=0)
     folds, errors = [fold for fold, stays in zip(folds, common, strict=True) if stays], errors[:, common]
     reach = np.array([fold.reach for fold in folds]).reshape(len(folds), len(along))
     scores = RolloutScores(np.array([candidate.share_of(fit) for candidate, fit, _ in fits]), errors, reach)
@@ -217,8 +213,6 @@ def _averaged(
     # Geometric, as the weights count errors: a rollout far out must not decide alone.
     mean = np.exp(np.log(np.maximum(errors, 1e-12)).mean(axis=1)) if len(folds) else np.full(len(fits), np.nan)
     members = tuple(Member(fits[i][1], float(weight[i]), float(mean[i])) for i in order)
-    inputs = (*INPUTS, "step") if any(fit.law.needs_schedules for _, fit, _ in fits) else INPUTS
-    kept_columns = ["run", *(one for one in inputs if one in adapted.columns), *mix_columns(adapted.columns), "loss"]
     of_source = [sources[member.fit.law.spec] for member in members if member.fit.law.spec in sources]
     result = Average(
         on=name,
@@ -226,7 +220,7 @@ def _averaged(
         members=members,
         scores=scores,
         folds=tuple(folds),
-        data=adapted[kept_columns].reset_index(drop=True),
+        data=_inputs_and_losses(adapted, any(fit.law.needs_schedules for _, fit, _ in fits)),
         base=table.base_losses(name),
         findings=by_severity([*rows.findings, *of_design(rows, adapted, folds), *_odd(members), *_unread(members)]),
         provenance=provenance,
@@ -237,6 +231,20 @@ def _averaged(
     # What is left out for the forecasts of others still says what its own runs come to.
     brief = rows.of_brief
     return replace(result, brief=brief_bases(brief, result.predict(brief)), _cache={}) if len(brief) else result
+
+
+def _inputs_and_losses(rows: pd.DataFrame, steps: bool) -> pd.DataFrame:
+    """Return what a fit keeps of its rows: run, inputs, with steps where a law reads schedules, shares and loss."""
+    inputs = (*INPUTS, "step") if steps else INPUTS
+    kept = ["run", *(one for one in inputs if one in rows.columns), *mix_columns(rows.columns), "loss"]
+    return rows[kept].reset_index(drop=True)
+
+
+def _in_most_rollouts(errors: Array) -> NDArray[np.bool_]:
+    """Return which laws joined as many rollouts as any, (laws,); all of them where none joined one."""
+    count = np.isfinite(errors).sum(axis=1)
+    most: NDArray[np.bool_] = (count == count.max()) | (count.max() == 0)
+    return most
 
 
 def of_design(rows: Chosen, adapted: pd.DataFrame, folds: list[Rollout]) -> Iterator[Finding]:

@@ -59,14 +59,29 @@ def fit_one(chosen: Law, table: Runs, on: str, where: str | None, how: HowToFit)
     )
     if learned is None:
         return fitted
+    added = tuple(name for name in learned.priors if name not in informed.priors)
+    return _with_rollouts(fitted, from_source.fit, added, isinstance(candidate, CorpusPrior))
+
+
+def _with_rollouts(fitted: LawFit, source: LawFit | None, added: tuple[str, ...], by_corpora: bool) -> LawFit:
+    """Return a fit with priors of other studies, with how it did in rollouts within its rows, as law auto has them.
+
+    Parameters
+    ----------
+    fitted, source
+        The fit, and that of the source loss from which parameters came.
+    added
+        Parameters whose priors other studies gave.
+    by_corpora
+        Whether other corpora of the table gave some of them.
+    """
     folds = rollouts(fitted.data, directions(fitted.data))
-    paid = None if from_source.fit is None else rolling_source(from_source.fit, fitted.data, folds)
+    paid = None if source is None else rolling_source(source, fitted.data, folds)
     errors = rolled(fitted, np.arange(fitted.n_points), folds, paid)
     joined = np.flatnonzero(np.isfinite(errors))
     folds = [folds[i] for i in joined]
     reach = np.array([fold.reach for fold in folds]) if folds else np.zeros((0, 0))
-    added = tuple(name for name in learned.priors if name not in informed.priors)
-    told = "corpora and " if isinstance(candidate, CorpusPrior) else ""
+    told = "corpora and " if by_corpora else ""
     note = Finding(
         "info",
         "learned-priors",

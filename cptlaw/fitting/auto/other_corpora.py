@@ -8,7 +8,7 @@ the one that is asked about. With many rows of its own it decides itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -29,6 +29,7 @@ from cptlaw.fitting.solving.options import Options
 from cptlaw.fitting.solving.priors import TINY
 from cptlaw.fitting.solving.restraint import Prior, Restraint
 from cptlaw.fitting.solving.training_rows import TrainingRows, training_rows
+from cptlaw.laws.calculus import Array
 from cptlaw.laws.shared_tokens import USUAL, SharedTokens, middle
 from cptlaw.runs import Runs
 from cptlaw.runs.where import parse
@@ -71,34 +72,59 @@ class CorpusPrior(Candidate):
         loss = np.log(rows["loss"].to_numpy(dtype=float))
         of_corpus = linear & ~np.isin(names, WORTH if of_source else ())
         spread = np.array([plain.priors[name].sd for name in names]) * np.where(of_corpus, 1.0, DIFFER)
-        precision, pull, sure = np.zeros((len(names), len(names))), np.zeros(len(names)), []
-        for fit in fits:
-            at, slopes, of_fit = estimates_and_covariance(fit, names, kinds)
-            doubt = slopes @ of_fit @ slopes.T
-            # The target losses of another corpus have another level, which amplitudes follow. At one rate far from its
-            # own runs a fit may forecast anything, even a loss below zero.
-            level = 0.0 if of_source else float(np.median(loss - np.log(np.maximum(fit.predict(rows), TINY))))
-            weight = np.linalg.inv(doubt + np.diag(spread**2))
-            precision, pull = precision + weight, pull + weight @ (at + level * linear)
-            sure.append(1.0 / (np.diag(doubt) + spread**2))
-        together = np.linalg.inv(precision)
-        mean = together @ pull
-        # Fits of one law may err alike, and all hold what other studies say: together they are as sure as one of those
-        # that tell a parameter. How many these are is Kish's count, in which fits that hardly see it have no part.
-        count = np.sqrt(np.sum(sure, axis=0) ** 2 / np.sum(np.square(sure), axis=0))
-        covariance = np.outer(count, count) * together + np.diag(spread**2)
-        sd = np.sqrt(np.diag(covariance))
-        alike = ALIKE * covariance / np.outer(sd, sd)
-        pairs = [(i, j) for i in range(len(names)) for j in range(i) if abs(alike[i, j]) > SURE]
-        told = {
-            name: Prior(float(centre if kind == "value" else np.exp(centre)), float(width), kind)
-            for name, centre, width, kind in zip(names, mean, sd, kinds, strict=True)
-        }
-        return replace(
-            plain,
-            priors={**plain.priors, **told},
-            correlations={**plain.correlations, **{(names[i], names[j]): float(alike[i, j]) for i, j in pairs}},
-        )
+        # The target losses of another corpus have another level, which amplitudes follow. At one rate far from its own
+        # runs a fit may forecast anything, even a loss below zero.
+        levels = [
+            0.0 if of_source else float(np.median(loss - np.log(np.maximum(fit.predict(rows), TINY)))) for fit in fits
+        ]
+        mean, covariance = _pooled(fits, names, kinds, spread, [level * linear for level in levels])
+        return _with_priors(plain, names, kinds, mean, covariance)
+
+
+def _with_priors(
+    plain: Restraint, names: Sequence[str], kinds: tuple[str, ...], mean: Array, covariance: Array
+) -> Restraint:
+    """Return a restraint with a joint prior on some parameters, of a mean and covariance on their scales."""
+    sd = np.sqrt(np.diag(covariance))
+    alike = ALIKE * covariance / np.outer(sd, sd)
+    pairs = [(i, j) for i in range(len(names)) for j in range(i) if abs(alike[i, j]) > SURE]
+    told = {
+        name: Prior(float(centre if kind == "value" else np.exp(centre)), float(width), kind)
+        for name, centre, width, kind in zip(names, mean, sd, kinds, strict=True)
+    }
+    return replace(
+        plain,
+        priors={**plain.priors, **told},
+        correlations={**plain.correlations, **{(names[i], names[j]): float(alike[i, j]) for i, j in pairs}},
+    )
+
+
+def _pooled(
+    fits: Sequence[LawFit], names: Sequence[str], kinds: tuple[str, ...], spread: Array, offsets: Sequence[Array]
+) -> tuple[Array, Array]:
+    """Return the mean of parameters over fits, (k,), and the covariance with which a further corpus has them, (k, k).
+
+    Parameters
+    ----------
+    fits, names, kinds
+        Of which parameters, on which scales.
+    spread
+        Standard deviations between corpora, (k,).
+    offsets
+        What is added to the parameters of each fit, (k,) each.
+    """
+    precision, pull, sure = np.zeros((len(names), len(names))), np.zeros(len(names)), []
+    for fit, offset in zip(fits, offsets, strict=True):
+        at, slopes, of_fit = estimates_and_covariance(fit, names, kinds)
+        doubt = slopes @ of_fit @ slopes.T
+        weight = np.linalg.inv(doubt + np.diag(spread**2))
+        precision, pull = precision + weight, pull + weight @ (at + offset)
+        sure.append(1.0 / (np.diag(doubt) + spread**2))
+    together = np.linalg.inv(precision)
+    # Fits of one law may err alike, and all hold what other studies say: together they are as sure as one of those
+    # that tell a parameter. How many these are is Kish's count, in which fits that hardly see it have no part.
+    count = np.sqrt(np.sum(sure, axis=0) ** 2 / np.sum(np.square(sure), axis=0))
+    return together @ pull, np.outer(count, count) * together + np.diag(spread**2)
 
 
 def by_corpus(table: Runs, on: str, where: str | None) -> tuple[Runs, dict[str, Runs]]:

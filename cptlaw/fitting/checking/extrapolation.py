@@ -30,17 +30,12 @@ def extrapolations(law: AnyLaw, data: pd.DataFrame, frame: pd.DataFrame | Column
     away = outside(data, points, directions) if known else np.zeros((len(frame), 0))
     names = [direction.name for direction in directions]
     ladder = cached_stat(data, "ladder", lambda: _Ladder.of(data)) if {"n_params", "tokens"} <= set(names) else None
-    unread = [
-        (one.name, levels(data, one.name), np.asarray(frame[one.name], dtype=float).tolist())
-        for one in unseen(law, data)
-        if one.name in frame.columns
-    ]
+    unread = _unread(law, data, frame)
     result: list[list[Finding]] = [[] for _ in range(len(frame))]
     for name, values in points.items():
-        low, high = _ends(data, name)
-        inside = (low - 1e-9 * abs(low) <= values) & (values <= high + 1e-9 * abs(high))
-        for i in np.flatnonzero(~inside).tolist():
-            result[i] += _single(law, data, name, float(values[i]), (low, high))
+        ends = _ends(data, name)
+        for i in _beyond(values, *ends):
+            result[i] += _single(law, data, name, float(values[i]), ends)
     for i in np.flatnonzero(np.abs(away).max(axis=1, initial=0.0) >= math.log(FAR)).tolist():
         beyond = dict(zip(names, away[i], strict=True))
         result[i] += _jointly(data, {name: values[[i]] for name, values in points.items()}, directions, beyond)
@@ -55,6 +50,22 @@ def extrapolations(law: AnyLaw, data: pd.DataFrame, frame: pd.DataFrame | Column
 
 def _ends(data: pd.DataFrame, name: str) -> tuple[float, float]:
     return cached_stat(data, ("ends", name), lambda: (float(data[name].min()), float(data[name].max())))
+
+
+def _unread(law: AnyLaw, data: pd.DataFrame, frame: pd.DataFrame | Columns) -> list[tuple[str, Array, list[float]]]:
+    """Return inputs of rows and points that the law does not read: name, levels of the rows, and of each point."""
+    return [
+        (one.name, levels(data, one.name), np.asarray(frame[one.name], dtype=float).tolist())
+        for one in unseen(law, data)
+        if one.name in frame.columns
+    ]
+
+
+def _beyond(values: Array, low: float, high: float) -> list[int]:
+    """Return which values lie outside a range, by more than rounding."""
+    inside = (low - 1e-9 * abs(low) <= values) & (values <= high + 1e-9 * abs(high))
+    outside_: list[int] = np.flatnonzero(~inside).tolist()
+    return outside_
 
 
 def _jointly(

@@ -138,15 +138,8 @@ def compare(
     outcomes = {one.spec: _or_why_not(_outcome_of, one, given, on, where, how, progress) for one in chosen}
     frame = adapted(given, on, where)
     plain = [] if frame is None else folds_of(how, frame, given)[0]
-    if AUTO in named and frame is None:
-        outcomes[AUTO] = f"law auto needs rows of trained models, and no row of {on!r} has tokens above 0."
-    elif AUTO in named and frame is not None:
-
-        def fit_auto(fold: Fold, anchors: np.ndarray) -> Average:
-            return of_auto(given, on, frame[fold.fit | anchors], how.get("seed", 0), schedules)
-
-        averaged = NamedForecast(AUTO, True)
-        outcomes[AUTO] = _or_why_not(_forecast_folds, averaged, frame, plain, fit_auto, progress)
+    if AUTO in named:
+        outcomes[AUTO] = _outcome_of_auto(given, on, frame, plain, how, progress)
     common = _common_folds(outcomes)
     if frame is not None and (AUTO in named or not all(one.on_base_models for one in chosen)):
         outcomes |= _baseline_folds(frame, [pair for pair in plain if pair[0].label in common])
@@ -179,6 +172,19 @@ def _outcome_of(
 
     outcome = _forecast_folds(training.law, frame, folds, fit, progress)
     return replace(outcome, findings=(*notes, *outcome.findings))
+
+
+def _outcome_of_auto(
+    given: Runs, on: str, frame: pd.DataFrame | None, folds: list[Any], how: HowToCompare, progress: Progress | None
+) -> _Outcome | str:
+    """Return what law auto forecasts, or why it cannot."""
+    if frame is None:
+        return f"law auto needs rows of trained models, and no row of {on!r} has tokens above 0."
+
+    def fit(fold: Fold, anchors: np.ndarray) -> Average:
+        return of_auto(given, on, frame[fold.fit | anchors], how.get("seed", 0), how.get("schedules"))
+
+    return _or_why_not(_forecast_folds, NamedForecast(AUTO, True), frame, folds, fit, progress)
 
 
 def _or_why_not(outcome: Callable[..., _Outcome], *given: Any) -> _Outcome | str:

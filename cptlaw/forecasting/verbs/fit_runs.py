@@ -133,15 +133,27 @@ def fit(
         raise UsageError(f"restraint={restraint!r}: expected none, which fits the rows alone.")
     table, on, copied = resolve_score_or_eval(runs, on)
     copied += unread_findings(table, where)
+    how: HowToFit = {**of_one, "seed": seed, "schedules": schedules, "restraint": restraint}
+    result = _fit_to_rows(law_name, table, on, where, how, known_shift(shift))
+    about = () if isinstance(result, ScoreFit) else data_errors(table if where is None else table.where(where), on)
+    if not copied and not about:
+        return result
+    return replace(result, findings=by_severity([*copied, *about, *result.findings]))
+
+
+def _fit_to_rows(
+    law_name: Any, table: Runs, on: str, where: str | None, how: HowToFit, shift: str | None
+) -> LawFit | Average | ScoreFit:
+    """Return the fit of a law, of several, or of a score, made before where the same was asked of the same rows."""
     is_score = _is_score(law_name, table, on)
     averaged = isinstance(law_name, str) and law_name == "auto"
+    seed, schedules = how["seed"], how["schedules"]
     if is_score or averaged:
+        of_one = {name: value for name, value in how.items() if name not in ("seed", "schedules", "restraint")}
         refuse_restraint(of_one, "scores are fitted with their own priors" if is_score else "law auto fits several")
-    shift = known_shift(shift)
     if shift is not None and (is_score or not averaged):
         raise UsageError("shift (--shift) is read where losses are fitted without a law's name, by law auto.")
     chosen = None if is_score or averaged else law(law_name)
-    how: HowToFit = {**of_one, "seed": seed, "schedules": schedules, "restraint": restraint}
 
     def fitted() -> LawFit | Average | ScoreFit:
         if chosen is not None:
@@ -150,16 +162,10 @@ def fit(
             return fit_scores(table, on, where, str(law_name), schedules=schedules, seed=seed)
         return fit_auto(table, on, where, seed=seed, schedules=schedules, about=StudyPrior(shift=shift))
 
-    result: LawFit | Average | ScoreFit
     if chosen is not None and not type(chosen).__module__.startswith("cptlaw."):
-        result = fitted()  # whoever writes a law changes it between fits
-    else:
-        name = str(law_name) if chosen is None else chosen.spec
-        result = FITS.fitted(fitted, table, "fit", name, on, where, what_decides(how | {"shift": shift}))
-    about = () if is_score else data_errors(table if where is None else table.where(where), on)
-    if not copied and not about:
-        return result
-    return replace(result, findings=by_severity([*copied, *about, *result.findings]))
+        return fitted()  # whoever writes a law changes it between fits
+    name = str(law_name) if chosen is None else chosen.spec
+    return FITS.fitted(fitted, table, "fit", name, on, where, what_decides(how | {"shift": shift}))
 
 
 def _refuse_given(options: Mapping[str, Any], why: str) -> None:

@@ -73,13 +73,7 @@ def forecast(
     several: list[Any] = list(fits) if isinstance(fits, list | tuple) else [fits]
     read: list[Any] = [load_fit(fit) if isinstance(fit, str | Path) else fit for fit in several]
     if schedules is not None:
-        scheduled = [any(one.law.needs_schedules for one in fit.fits) for fit in read]
-        if not any(scheduled):
-            names = ", ".join(dict.fromkeys(fit.law.spec for fit in read))
-            raise UsageError(
-                f"schedules (--schedules): no law of {names} reads learning rates. Leave them out, or fit with them."
-            )
-        read = [fit.with_schedules(schedules) if reads else fit for fit, reads in zip(read, scheduled, strict=True)]
+        read = _with_schedules(read, schedules)
     if interval is not None:
         interval = parse_probability(interval, "interval (--interval)")
     frame = as_points(at)
@@ -98,6 +92,17 @@ def forecast(
     asked = [(fit, frame if fit is of_target else rated) for fit in read]
     tables = [_forecast(fit, rows, interval).assign(law=fit.law.spec, on=fit.on) for fit, rows in asked]
     return ForecastFrame.of(pd.concat(tables, ignore_index=True), interval, read)
+
+
+def _with_schedules(fits: list[Any], schedules: Mapping[str, Schedule] | str | Path) -> list[Any]:
+    """Return the fits with more schedules, those of them that read any."""
+    scheduled = [any(one.law.needs_schedules for one in fit.fits) for fit in fits]
+    if not any(scheduled):
+        names = ", ".join(dict.fromkeys(fit.law.spec for fit in fits))
+        raise UsageError(
+            f"schedules (--schedules): no law of {names} reads learning rates. Leave them out, or fit with them."
+        )
+    return [fit.with_schedules(schedules) if reads else fit for fit, reads in zip(fits, scheduled, strict=True)]
 
 
 def _forecast(fit: Any, frame: pd.DataFrame, interval: float | None) -> pd.DataFrame:

@@ -102,23 +102,20 @@ def suggest(
             str(score.carrier),
             AUTO if asked_law in (AUTO, *known_score_laws(), score.law.spec) else asked_law,
         )
-    averaged = asked_law == AUTO
-    if averaged:
+    if asked_law == AUTO:
         kept = {name: how[name] for name in ("seed", "schedules") if name in how}  # what `auto` does not choose itself
         whole: Any = score.carrying if score is not None else fit_law(AUTO, table, on, where, **kept)
-        members = whole.fits
-        at = _with_single_levels(at, members[0])
-        # The heaviest law comes first; one that reads what the point does not say cannot forecast it.
-        fit = next((one for one in members if set(one.law.inputs) <= set(at.columns)), members[0])
-        _check_kind(fit.law)
+        fit, at = _heaviest_that_reads(whole.fits, at)
+        notes = [_heaviest(fit)]
     else:
         chosen = law(asked_law)
         _check_kind(chosen)
-        whole = fit = fit_law(chosen, table, on, where, **how)
+        whole = fit_law(chosen, table, on, where, **how)
+        fit, notes = whole, []
     _check_point(fit.law, at)  # fitted, for a law of k corpora takes those of the table
     result = candidates(fit, table.frame, at.iloc[0], **levels)
     answer = open_forecast(fit, at, given.interval, whole).answer(result, Bases.of(table.frame), given.budget, given.n)
-    notes = [*([_heaviest(fit)] if averaged else []), *([of_the_loss(score, at)] if score is not None else [])]
+    notes += [] if score is None else [of_the_loss(score, at)]
     return replace(answer, findings=by_severity([*answer.findings, *notes])) if notes else answer
 
 
@@ -138,15 +135,21 @@ def _from_fit(whole: Fit | ScoreFit, others: Sequence[str], given: Question, lev
             f"suggest: the fit on {whole.on} is of a score, or of no runs. Give the runs; without any, `cptlaw answer` "
             f"names the first ones."
         )
-    laws: Any = whole.fits
-    at = _with_single_levels(in_tokens(_point(given.at), whole.data), laws[0])
-    fit = next((one for one in laws if set(one.law.inputs) <= set(at.columns)), laws[0])
-    _check_kind(fit.law)
+    fit, at = _heaviest_that_reads(whole.fits, in_tokens(_point(given.at), whole.data))
     _check_point(fit.law, at)
     rows = pd.concat([whole.data, whole.base.assign(tokens=0.0)], ignore_index=True)
     result = candidates(fit, rows, at.iloc[0], **levels)
     answer = open_forecast(fit, at, given.interval, whole).answer(result, Bases.of(rows), given.budget, given.n)
     return replace(answer, findings=by_severity([*answer.findings, *([_heaviest(fit)] if fit is not whole else [])]))
+
+
+def _heaviest_that_reads(fits: Any, at: pd.DataFrame) -> tuple[LawFit, pd.DataFrame]:
+    """Return the fit of the heaviest law that can forecast a point, and the point with what all runs have alike."""
+    at = _with_single_levels(at, fits[0])
+    # The heaviest law comes first; one that reads what the point does not say cannot forecast it.
+    fit: LawFit = next((one for one in fits if set(one.law.inputs) <= set(at.columns)), fits[0])
+    _check_kind(fit.law)
+    return fit, at
 
 
 def _with_single_levels(at: pd.DataFrame, fit: LawFit) -> pd.DataFrame:
