@@ -83,7 +83,8 @@ def _refusal(plan: MixPlan) -> str:
     text = f"No mix keeps {blocking}{sure}."
     granted = []
     for name, value in (plan.feasible_from or {}).items():
-        share = " " in name or (name == "max-forgetting" and plan.forgetting_measure == "relative")
+        share = " " in name or name.endswith("-replay")
+        share |= name == "max-forgetting" and plan.forgetting_measure == "relative"
         granted.append(f"{_called(name)} at {format_percent(value) if share else format_quantity(value, 4)}")
     return text + (f" With {' and '.join(granted)} one does." if granted else "")
 
@@ -92,6 +93,7 @@ def _called(name: str) -> str:
     """Return a bound of a plan as people say it: ``the limit on forgetting``."""
     kind, _, of = name.partition(" ")
     words = {"min": f"the least {of}", "max-drop": f"the most points that {of} loses"}
+    words |= {f"{end}-fitted-replay": f"the {end} replay that was run" for end in ("smallest", "largest")}
     return words.get(kind) or f"the limit on {kind.removeprefix('max-').replace('-', ' ')}"
 
 

@@ -98,3 +98,23 @@ def test_a_sliver_of_feasible_replay_is_found(forms):
     found = plan((target, source), **limits)
     assert found.feasible
     assert found.replay == pytest.approx(0.3217, abs=1e-5)
+
+
+@pytest.fixture(scope="module")
+def few_mixes():
+    runs = cl.examples.load("en-fr-pilot").where("replay <= 0.25 or tokens == 0")
+    return tuple(cl.fit("shared-tokens", runs, on=role) for role in ("target", "source"))
+
+
+def test_the_fitted_range_of_replay_blocks_too_where_nobody_gave_one(few_mixes):
+    asked = {"n_params": 124_672, "ptpp": 279, "tokens": "1M", "max_forgetting": "21%"}
+    found = cl.plan.trade_off(*few_mixes, **asked)
+    assert found.blocking == "max-forgetting and largest-fitted-replay"
+    assert set(found.feasible_from) == {"max-forgetting", "max-replay"}
+    assert 0.25 < found.feasible_from["max-replay"] < 0.5
+    (edge,) = [one for one in found.findings if one.code == "replay-at-edge"]
+    assert edge.remedy.option == "max_replay"
+    assert cl.plan.trade_off(*few_mixes, **asked, max_replay=edge.remedy.value).feasible
+    # One that was given is named as ever.
+    given = cl.plan.trade_off(*few_mixes, **asked, max_replay="20%")
+    assert given.blocking == "max-forgetting"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from cptlaw.findings import Finding, Remedy
 from cptlaw.planning.limits import at_risk
-from cptlaw.planning.mixes.mix import CHOSEN, FittedMix
+from cptlaw.planning.mixes.mix import CHOSEN, LARGEST, SMALLEST, FittedMix
 from cptlaw.planning.points import infeasible_fields, score_fields
 from cptlaw.planning.result import MixPlan, flops_of
 from cptlaw.planning.solve import ON_LIMIT, Best, Limit, Space, Wider, certificate
@@ -41,7 +41,7 @@ def planned(
     if not best.kept:
         why = infeasible_fields(certificate(space, limits, best, {**wider, **mix.wider(space)}), limits)
         why["best_reachable"] = {"target_loss": None, "forgetting": None} | why["best_reachable"]
-        return fields | why, findings, best
+        return fields | why, [*findings, *beyond_fitted(mix, why["feasible_from"])], best
     values, noticed = _expected_at(mix, best.point)
     fields |= {"feasible": True, "binding": binding(limits, best), **values}
     if mix.given.risk is not None:
@@ -150,6 +150,24 @@ def at_edge(mix: FittedMix, replay: float) -> tuple[Finding, ...]:
                 )
             )
     return tuple(findings)
+
+
+def beyond_fitted(mix: FittedMix, granted: dict[str, float]) -> Iterator[Finding]:
+    """Say at which replay that was never run the limits would be kept; what is granted then names the option."""
+    ends = ((SMALLEST, "min-replay", "up to", np.floor), (LARGEST, "max-replay", "from", np.ceil))
+    for end, option, word, rounded in ends:
+        if end in granted:
+            granted[option] = granted.pop(end)
+            replay = format_percent(float(rounded(granted[option] * 1e3) / 1e3))  # to the side that keeps the limits
+            yield Finding(
+                "info",
+                "replay-at-edge",
+                f"runs have replay {format_percent(mix.low)} to {format_percent(mix.high)}, none of these keeps the "
+                f"limits; {word} {replay} they are kept, as far as the laws hold there.",
+                "Add runs beyond it, or look there at the risk of extrapolating.",
+                data={"replay": granted[option]},
+                remedy=Remedy(option.replace("-", "_"), replay),
+            )
 
 
 def best_over_rates(build: Callable[..., list[FittedMix]], plan_of: Callable[[FittedMix], Any], value: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,6 +25,8 @@ from cptlaw.runs.metrics import unit_of
 from cptlaw.units import format_percent
 
 CHOSEN = ("lr_peak", "merge_weight", "lora_rank")  # of the measured levels the best, where laws read them
+SMALLEST, LARGEST = "smallest-fitted-replay", "largest-fitted-replay"  # bounds of a plan that nobody gave
+MOST = 0.99  # replay beyond which a mix holds hardly anything of the target
 PRINTED = (3, 4, 5, 6)  # digits to which sizes and budgets are printed anywhere
 
 
@@ -110,12 +112,17 @@ class FittedMix:
         return Axis("replay", self.low, self.high if self.reads_replay else self.low)
 
     def wider(self, space: Space) -> Wider:
-        """Return what the space is without each end of the range of replay that was given: see `certificate`."""
-        result = {}
-        if "min_replay" in self.given.given and self.fitted_low < self.low:
-            result["min-replay"] = space.widened(replay=(self.fitted_low, self.high)), lambda points: -points["replay"]
-        if "max_replay" in self.given.given and self.fitted_high > self.high:
-            result["max-replay"] = space.widened(replay=(self.low, self.fitted_high)), lambda points: points["replay"]
+        """Return what the space is without each end of the range of replay, given or fitted: see `certificate`."""
+        result: dict[str, tuple[Space, Callable[[Points], Array]]] = {}
+        if not self.reads_replay:
+            return result
+        given = self.given.given
+        least, name = (self.fitted_low, "min-replay") if "min_replay" in given else (0.0, SMALLEST)
+        if least < self.low:
+            result[name] = space.widened(replay=(least, self.high)), lambda points: -points["replay"]
+        most, name = (self.fitted_high, "max-replay") if "max_replay" in given else (MOST, LARGEST)
+        if most > self.high:
+            result[name] = space.widened(replay=(self.low, most)), lambda points: points["replay"]
         return result
 
 
