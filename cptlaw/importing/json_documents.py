@@ -13,6 +13,7 @@ from cptlaw.importing.plain_table import json_lines
 from cptlaw.importing.reader import Reader, file_run_names, files_below, run_name
 from cptlaw.importing.score_files import run_and_step
 from cptlaw.importing.settings import config_beside
+from cptlaw.importing.training_losses import OF_LEVANTER
 from cptlaw.reading import flatten, read_json
 
 
@@ -70,7 +71,8 @@ class LevanterMetrics(Reader):
                     values = numbers_of(metrics)
                     step = first_of(numbers_of({"step": row.get("step")}) | values, STEP_NAMES)
                     records.append(Record(step, values))
-            histories.append(History(run_name(path.parent, source), path, tuple(records), config, notes=notes))
+            run = run_name(path.parent, source)
+            histories.append(History(run, path, tuple(records), config, notes=notes, how_to_measure=OF_LEVANTER))
         return histories
 
 

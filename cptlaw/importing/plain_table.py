@@ -21,10 +21,13 @@ from cptlaw.importing.history import (
 from cptlaw.importing.names_of_losses import is_loss_like
 from cptlaw.importing.reader import Reader, csv_rows, file_run_names, files_below, told_apart
 from cptlaw.importing.settings import config_beside
+from cptlaw.importing.training_losses import OF_LLAMAFACTORY, OF_SWIFT
 from cptlaw.reading import flatten, plain_json, read_utf8
 from cptlaw.runs.schema import COLUMNS
 from cptlaw.units import parse_quantity
 
+# Keys of the lines of a trainer -> how it is told to measure validation losses.
+TRAINERS = {"current_steps": OF_LLAMAFACTORY, "global_step/max_steps": OF_SWIFT}
 RUN_COLUMNS = ("run", "run_id", "run_name", "Name")
 # What Weights & Biases says of each run in the table that it exports, beside settings and last values of metrics.
 OF_TRACKER = frozenset(
@@ -72,7 +75,8 @@ def _histories(path: Path, named_after_file: str) -> list[History]:
         records = tuple(_record(row, one) for row, one in zip(of_run, flat, strict=True))
         config = beside | _settings(flat)
         state = str(of_run[-1].get("State") or "").lower() or None
-        history = History(run, path, records, config, _texts(of_run), notes, state=state)
+        how = next((how for key, how in TRAINERS.items() if key in of_run[0]), "")
+        history = History(run, path, records, config, _texts(of_run), notes, state=state, how_to_measure=how)
         result.append((history, str(of_run[0].get("ID") or len(result) + 1)))
     return told_apart(result)
 

@@ -12,6 +12,7 @@ from cptlaw.importing.ended import stopped_early
 from cptlaw.importing.history import History, Record, numbers_of
 from cptlaw.importing.reader import Reader, files_below, run_name
 from cptlaw.importing.settings import config_beside
+from cptlaw.importing.training_losses import OF_TRAINER
 from cptlaw.reading import read_json
 
 _CHECKPOINT = re.compile(r"checkpoint-\d+")
@@ -45,7 +46,8 @@ class TrainerState(Reader):
             # A source that is itself a checkpoint belongs to the run above it, which lies outside the source.
             inside = folder if folder.is_relative_to(source) or source.is_file() else source
             records = tuple(_record(entry, number, path) for number, entry in enumerate(state["log_history"]))
-            history = History(run_name(inside, source), path, records, config_beside(folder, path.parent))
+            beside = config_beside(folder, path.parent)
+            history = History(run_name(inside, source), path, records, beside, how_to_measure=OF_TRAINER)
             early = stopped_early(replace(history, config={"max_steps": state.get("max_steps")}))
             histories.append(replace(history, notes=() if early is None else (early,)))
         return histories

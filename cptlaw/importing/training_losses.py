@@ -21,6 +21,21 @@ NOTE = (
 )
 
 
+# How trainers whose logs are no lines of a grammar are told to measure validation losses.
+OF_TRAINER = (
+    "eval_strategy='steps', eval_steps=500 and eval_dataset={'target': .., 'source': ..}, which logs a loss for each"
+)
+OF_LLAMAFACTORY = (
+    "eval_dataset: NEW,OLD, eval_on_each_dataset: true, eval_strategy: steps and eval_steps: 500 in its YAML; val_size "
+    "alone takes a part of what is trained on"
+)
+OF_SWIFT = (
+    "--val_dataset FILE --eval_strategy steps --eval_steps 500, with text of the new corpus; the old one takes an "
+    "evaluation of each checkpoint"
+)
+OF_LEVANTER = "trainer.steps_per_eval=500, and corpora in its data configuration that are validated and have no weight"
+
+
 def training_losses(histories: Sequence[History]) -> list[str]:
     """Return the metrics of runs that are training losses."""
     metrics = dict.fromkeys(name for history in histories for record in history.records for name in record.values)

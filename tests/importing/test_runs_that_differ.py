@@ -117,6 +117,30 @@ class TestTrainingLossesAlone:
         with pytest.raises(DataError, match=r"val_loss_every .* 'loss:target=train loss'"):
             cl.import_logs(tmp_path)
 
+    @pytest.mark.parametrize(
+        ("file", "rows", "told"),
+        [
+            (
+                "trainer_log.jsonl",
+                [{"current_steps": k, "total_steps": 9, "loss": 3.0 - k / 9} for k in range(9)],
+                "eval_on_each_dataset",
+            ),
+            (
+                "logging.jsonl",
+                [{"loss": 3.0 - k / 9, "global_step/max_steps": f"{k}/9"} for k in range(9)],
+                "--val_dataset",
+            ),
+            ("tracker_metrics.jsonl", [{"summary": {"train/loss": 2.3, "_step": 10}, "config": {}}], "steps_per_eval"),
+            ("trainer_state.json", [{"log_history": [{"step": 1, "loss": 3.0}], "global_step": 1}], "eval_dataset="),
+        ],
+        ids=["llamafactory", "ms-swift", "levanter", "trainer"],
+    )
+    def test_the_switch_is_that_of_the_trainer(self, tmp_path, file, rows, told):
+        (tmp_path / file).write_text("\n".join(map(json.dumps, rows)))
+        with pytest.raises(DataError) as raised:
+            cl.import_logs(tmp_path)
+        assert told in str(raised.value)
+
     def test_they_are_averaged_where_they_are_asked_for(self, tmp_path):
         write(tmp_path / "124M.log", self.LOG)
         runs = cl.import_logs(tmp_path, mapping={"loss:target": "train loss"}, batch_tokens=1000, pattern="{n_params}")
