@@ -195,8 +195,31 @@ def sensitivity(study: Study, splits: list[tuple[float, ...]]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Run the study and print it."""
+class Printed:
+    """What the study prints: tables as they are made, and on stderr what it is at.
+
+    Attributes
+    ----------
+    tables
+        Those that a result file keeps, by key.
+    """
+
+    def __init__(self) -> None:
+        self.tables: dict[str, pd.DataFrame] = {}
+        self.began = time.monotonic()
+
+    def say(self, text: str) -> None:
+        """Say what is done now."""
+        print(f"[{time.monotonic() - self.began:5.1f} s] {text}", file=sys.stderr, flush=True)
+
+    def show(self, key: str, title: str, table: pd.DataFrame) -> None:
+        """Print a table that is kept."""
+        self.tables[key] = table
+        print(f"\n## {title}\n\n{markdown(table)}", flush=True)
+
+
+def options() -> argparse.ArgumentParser:
+    """Return what the command line takes."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--runs", default=PILOT, help="an example of the package, or a table of yours")
     parser.add_argument("--where", help="rows that count; the published replay levels where absent")
@@ -210,53 +233,57 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--protocol", action="store_true", help="the unit of D and the published search alone")
     parser.add_argument("--write", action="store_true", help="write the tables to studies/results")
     parser.add_argument("--small", action="store_true", help="few intervals and resamplings, no sensitivity: seconds")
-    asked = parser.parse_args(arguments)
-    pilot = asked.runs == PILOT
+    return parser
+
+
+def study_of(asked: argparse.Namespace) -> Study:
+    """Return the study that was asked for."""
     example = asked.runs in cl.examples.EXAMPLES
     runs = usual_rows(cl.examples.load(asked.runs)) if example else cl.read_runs(asked.runs)
     where = asked.where or "replay in (0.1, 0.25, 0.5)"
     fit_ptpp = tuple(float(level) for level in asked.fit_ptpp.split(","))
     small = {"resamples": 50, "every": 1000, "held_values": 0, "starts": 8} if asked.small else {}
     small |= {} if asked.held_values is None else {"held_values": asked.held_values}
-    study = Study(runs, where, fit_ptpp, asked.test_ptpp, asked.anchors, **small)
-    began = time.monotonic()
+    return Study(runs, where, fit_ptpp, asked.test_ptpp, asked.anchors, **small)
 
-    def say(text: str) -> None:
-        print(f"[{time.monotonic() - began:5.1f} s] {text}", file=sys.stderr, flush=True)
 
+def describe(study: Study, asked: argparse.Namespace) -> None:
+    """Print what is fitted, what is forecast, and how far seeds lie apart."""
     frame = study.rows.frame
-    print(f"{asked.runs}: {where}")
+    print(f"{asked.runs}: {study.where}")
     print(f"fitted on PTPP {asked.fit_ptpp}, forecast at {study.test_ptpp:g}; {frame['run'].nunique()} runs, "
           f"{frame['n_params'].nunique()} sizes up to {frame['n_params'].max():,.0f} parameters")  # fmt: skip
     print(seed_noise(study))
     tested = study.rows.where(f"ptpp == {study.test_ptpp}").frame
     print(f"{base_models(tested).nunique()} base models at {study.test_ptpp:g}: what is resampled")
-    budgets = sorted(level for level in frame["ptpp"].unique() if level < study.test_ptpp)
+
+
+def splits_of(study: Study) -> list[tuple[float, ...]]:
+    """Return budgets to fit on: those of the study, each pair of neighbours, and the three and more highest."""
+    levels = study.rows.frame["ptpp"].unique()
+    budgets = sorted(level for level in levels if level < study.test_ptpp)
     pairs = [tuple(budgets[start : start + 2]) for start in range(len(budgets) - 1)]
-    splits = dict.fromkeys([study.fit_ptpp, *pairs, *(tuple(budgets[-top:]) for top in range(3, len(budgets) + 1))])
+    highest = (tuple(budgets[-top:]) for top in range(3, len(budgets) + 1))
+    return list(dict.fromkeys([study.fit_ptpp, *pairs, *highest]))
 
-    tables: dict[str, pd.DataFrame] = {}
 
-    def show(key: str, title: str, table: pd.DataFrame) -> None:
-        tables[key] = table
-        print(f"\n## {title}\n\n{markdown(table)}", flush=True)
+def show_protocol(study: Study, printed: Printed) -> None:
+    """Print what the unit of D and the published search come to."""
+    printed.say("units")
+    printed.show("units", "The unit of D: error in percent", by_unit(study, splits_of(study)))
+    printed.say("the published protocol")
+    title = "L-BFGS-B from single starts, as published (starts, bounds and units are ours)"
+    printed.show("protocol", title, protocol_table(study))
 
-    def how_it_was_fitted() -> None:
-        say("units")
-        show("units", "The unit of D: error in percent", by_unit(study, list(splits)))
-        say("the published protocol")
-        title = "L-BFGS-B from single starts, as published (starts, bounds and units are ours)"
-        show("protocol", title, protocol_table(study))
 
-    if asked.protocol:
-        how_it_was_fitted()
-        return
-    anchor_runs = study.anchor_runs()
+def forecasts(study: Study, printed: Printed) -> dict[tuple[str, bool, str], Forecasts]:
+    """Return forecasts of each loss, without and with anchors, by each law; print how good and sure they are."""
+    frame, anchor_runs = study.rows.frame, study.anchor_runs()
     found: dict[tuple[str, bool, str], Forecasts] = {}
     for on in ("target", "source"):
         for anchored in (False, True):
             for law in LAWS:
-                say(f"{on}, {'anchors' if anchored else 'no anchors'}: {law}")
+                printed.say(f"{on}, {'anchors' if anchored else 'no anchors'}: {law}")
                 found[on, anchored, law] = forecast(study, law, on, anchored)
             shown = [found[on, anchored, law] for law in LAWS]
             points = sum(len(frame[(frame["run"] == run) & (frame["eval"] == on)]) for run in anchor_runs)
@@ -267,37 +294,57 @@ def main(arguments: list[str] | None = None) -> None:
             print(markdown(scores_table(shown)))
             print("\nHow sure that is:\n")
             print(markdown(doubt_table(shown, study)))
-    show("errors", "Errors at the held-out budget, the paper's in brackets", summary(found, study))
+    return found
+
+
+def write_figures(
+    folder: Path, study: Study, found: dict[tuple[str, bool, str], Forecasts], plan_map: pd.DataFrame, grid: int
+) -> bool:
+    """Write the data of the figures to a folder, and draw them where plotly is installed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    scatter = pd.concat([one.rows.assign(law=one.law, anchored=int(one.anchored)) for one in found.values()])
+    columns = ["eval", "law", "anchored", "run", *INPUTS, "loss", "forecast", "lo", "hi"]
+    scatter[columns].to_csv(folder / "figure1_forecast_against_measured.csv", index=False)
+    plan_map.to_csv(folder / "figure2_planning_map.csv", index=False)
+    in_sample(found, grid).to_csv(folder / "figure3_form3_in_sample.csv", index=False)
+    curves(study, found, grid).to_csv(folder / "loss_curves_held_out.csv", index=False)
+    return bool(draw(folder))
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the study and print it."""
+    asked = options().parse_args(arguments)
+    study, printed = study_of(asked), Printed()
+    describe(study, asked)
+    if asked.protocol:
+        show_protocol(study, printed)
+        return
+    found = forecasts(study, printed)
+    printed.show("errors", "Errors at the held-out budget, the paper's in brackets", summary(found, study))
     print("\nDecided by Huber_log on the same rows; resamplings (of base models) that agree.")
     print("open: fits that the fitted rows cannot tell apart disagree. undecided: less than 95 % either way.")
-    show("claims", "Claims of the paper", claims(found, study))
+    printed.show("claims", "Claims of the paper", claims(found, study))
     if not asked.small:
-        say("sensitivity")
-        show("budgets", "What it depends on: error in percent at the held-out budget", sensitivity(study, list(splits)))
-        how_it_was_fitted()
-    say("planning")
+        printed.say("sensitivity")
+        title = "What it depends on: error in percent at the held-out budget"
+        printed.show("budgets", title, sensitivity(study, splits_of(study)))
+        show_protocol(study, printed)
+    printed.say("planning")
+    example = asked.runs in cl.examples.EXAMPLES
     limits = (
         asked.max_target_loss or (1.70 if example else PLAN["max_target_loss"]),
         asked.max_forgetting or (0.25 if example else PLAN["max_forgetting"]),
     )
     text, plans, plan_map = planning(study, found, limits, 5 if asked.small else 33)
-    show("plans", f"The planning case\n\n{text}", plans)
+    printed.show("plans", f"The planning case\n\n{text}", plans)
     if asked.write:
-        name = "reproduce_ptpp" if pilot else f"reproduce_ptpp_{asked.runs.replace('-', '_')}"
+        name = "reproduce_ptpp" if asked.runs == PILOT else f"reproduce_ptpp_{asked.runs.replace('-', '_')}"
         command = " ".join(["python -m studies reproduce_ptpp", *(arguments or sys.argv[1:])])
-        say(f"wrote {write_result(name, tables, command)}")
+        printed.say(f"wrote {write_result(name, printed.tables, command)}")
     if asked.output:
-        asked.output.mkdir(parents=True, exist_ok=True)
-        scatter = pd.concat([one.rows.assign(law=one.law, anchored=int(one.anchored)) for one in found.values()])
-        columns = ["eval", "law", "anchored", "run", *INPUTS, "loss", "forecast", "lo", "hi"]
-        scatter[columns].to_csv(asked.output / "figure1_forecast_against_measured.csv", index=False)
-        grid = 5 if asked.small else 40
-        plan_map.to_csv(asked.output / "figure2_planning_map.csv", index=False)
-        in_sample(found, grid).to_csv(asked.output / "figure3_form3_in_sample.csv", index=False)
-        curves(study, found, grid).to_csv(asked.output / "loss_curves_held_out.csv", index=False)
-        drawn = draw(asked.output)
-        say(f"figures in {asked.output}" if drawn else f"figures' data in {asked.output}; plotly draws them")
-    say("done")
+        drawn = write_figures(asked.output, study, found, plan_map, 5 if asked.small else 40)
+        printed.say(f"figures in {asked.output}" if drawn else f"figures' data in {asked.output}; plotly draws them")
+    printed.say("done")
 
 
 if __name__ == "__main__":
