@@ -131,7 +131,7 @@ def _effect(label: str, log_loss: Floats, groups: Codes, column: Codes, values: 
     levels = len(np.unique(column))
     # A number with a level for each row would explain everything: such a one counts by a line and its bend.
     if values is not None and levels > min(len(left) // 2, MOST_LEVELS):
-        order = pd.Series(values).rank().to_numpy() / len(values) - 0.5
+        order = pd.Series(values).rank().fillna(len(values) / 2).to_numpy() / len(values) - 0.5
         design = np.stack([_within(order, groups), _within(order**2, groups)], axis=1)
         fitted = design @ np.linalg.lstsq(design, left, rcond=None)[0]
         used = 2

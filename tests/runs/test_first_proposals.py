@@ -223,3 +223,10 @@ def test_whatever_settings_are_called_and_counted_in_they_are_asked_about(seed):
     assert not reading.understood
     for column in ("n_params", "tokens", "replay"):
         assert any(words[column] == one.name and one.choices for one in reading.open), column
+
+
+def test_names_of_runs_that_some_lack_are_compared_all_the_same():
+    """A run that is named in another way has no value there."""
+    frame = names_alone()
+    frame.loc[:2, "run"] = ["first", "second", "third"]
+    assert {"cpt in run", "replay in run"} <= {one.name for one in cl.read(frame).open}
