@@ -36,7 +36,7 @@ CHUNK = 100  # base models whose points are computed side by side
 SAME = 1e-6  # relative difference up to which two sizes or budgets are one
 # By how much a law's own loss without tokens misses the base model's, as a standard deviation in logs: a base model
 # whose rate was annealed lies below what its runs say. `python -m studies guessed_bases`: 0.3 to 4.4 % of the loss on
-# ten of eleven tables where no base model was measured; 1.4 % over 35 base models beside others that were.
+# twelve of thirteen tables where no base model was measured; 1.4 % over 35 base models beside others that were.
 GUESSED, GUESSED_BESIDE = 0.035, 0.015
 MEASURED = 0.003  # of a measured base loss: what two seeds differ by
 JITTER = 1e-8

@@ -23,14 +23,14 @@ from cptlaw.fitting.learned import leaving_out
 from cptlaw.fitting.study_prior import GUESSED
 from cptlaw.runs import Runs
 from studies.forecasts import cpt_forecasts, rates_and_sizes
-from studies.harness import data_file, progress, show, write_result
+from studies.harness import progress, show, write_result
 
 
 def tables(data: str | None) -> Iterator[tuple[str, str | None, Runs]]:
     """Yield name, study and runs of each table of CPT with measured base models."""
     for name, study in cpt_forecasts.TABLES.items():
         yield name, study, cpt_forecasts.load(name)
-    file = pd.read_csv(data_file(rates_and_sizes.FILE, data))
+    file = rates_and_sizes.public_runs(data)
     for name in rates_and_sizes.CORPORA:
         frame = rates_and_sizes.load(file, *name.split(":")).reset_index(drop=True)
         yield name, "watts", cl.read_runs(frame)

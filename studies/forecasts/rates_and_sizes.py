@@ -40,6 +40,11 @@ BEHIND = 0.3  # per cent of the loss by which a forecast must err more than anot
 BESIDE = ("nearest", "line")
 
 
+def public_runs(data: str | None) -> pd.DataFrame:
+    """Return the rows of both files as they are published."""
+    return pd.concat([pd.read_csv(data_file(name, data)) for name in FILES], ignore_index=True)
+
+
 def load(file: pd.DataFrame, corpus: str, kind: str) -> pd.DataFrame:
     """Return the runs of one corpus from bases of one schedule, both losses, with the recorded losses of the bases."""
     rows = file[(file["cpt_dataset"] == corpus) & file["schedule_or_decay"].str.startswith(kind)]
@@ -172,7 +177,7 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(CORPORA), help="corpora with the schedule of their bases")
     parser.add_argument("--write", action="store_true", help="write the tables to studies/results")
     asked = parser.parse_args()
-    file = pd.concat([pd.read_csv(data_file(name, asked.data)) for name in FILES], ignore_index=True)
+    file = public_runs(asked.data)
     known = {name: load(file, *name.split(":")) for name in CORPORA}
     rows = [
         row

@@ -14,7 +14,7 @@ from log_files import cells, trainer_state, write
 import cptlaw as cl
 from cptlaw.cli import main
 from cptlaw.errors import CptlawError, DataError
-from cptlaw.importing import Reader, options, reader, readers, run_settings
+from cptlaw.importing import Reader, options, reader, readers
 from cptlaw.importing.history import History, Record
 from cptlaw.importing.names_of_losses import eval_of, is_eval_loss
 
@@ -339,12 +339,3 @@ def test_settings_are_read_under_the_names_that_people_give_them(tmp_path):
     assert Settings([history], Wanted()).of(history) == {"n_params": "75072", "replay": 0.25, "ptpp": 62}
     exact = History("a", tmp_path, (), config={**config, "n_params": 5, "seed": 1})
     assert Settings([exact], Wanted()).of(exact) | {"n_params": 5, "seed": 1} == Settings([exact], Wanted()).of(exact)
-
-
-def test_a_folder_with_the_logs_of_many_runs_is_looked_at_once_for_a_size(tmp_path, monkeypatch):
-    for place in range(30):
-        write(tmp_path / f"r{place}.jsonl", '{"step": 1, "eval_loss": 2.5}\n')
-    looked = []
-    monkeypatch.setattr(run_settings, "parameters_beside", lambda folder: looked.append(folder))
-    cl.import_logs(tmp_path, tmp_path / "out.csv")
-    assert looked == [tmp_path]
