@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
+from cptlaw.answering.base_models import BaseModel
 from cptlaw.answering.base_models import base as named
 from cptlaw.answering.by_kind import best_kind
 from cptlaw.answering.of_corpora import from_mixes
@@ -102,18 +103,9 @@ def answer(
     if runs is None and question.benchmarks:
         raise UsageError("limits in points (--min, --max-drop) need RUNS with scores: the studies of others have none.")
     if runs is None:
-        of_runs = {name: getattr(question, name) for name in (*RANGE, *KINDS, *WHOLE)}
-        for name, value in (of_runs | {"domain": domain, "where": where, "schedules": schedules}).items():
-            if value is not None:
-                instead = " What merges and adapters come to: -v, or `alternatives`." if name in WHOLE else ""
-                raise UsageError(f"{label(name)} chooses among runs, and no runs were given.{instead}")
+        _refuse_choices_among_runs(question, {"domain": domain, "where": where, "schedules": schedules})
         result = finished(from_studies(question, shift), question)
-        if model is None:
-            return result
-        notes = [*model.findings, *([TEXT_NOT_PUBLIC] if model.text_is_secret and question.replay_of is None else [])]
-        named_runs = tuple({"base": base, **cell} for cell in result.next_runs)
-        findings = by_severity([*notes, *result.findings])
-        return replace(result, base=model.loaded_as, next_runs=named_runs, findings=findings)
+        return result if base is None or model is None else _about_base(result, base, model, question)
     known = StudyPrior(known_shift(shift), question.lr_pretrain, unread=question.replay_of == "other")
     table = runs if isinstance(runs, Runs) else read_runs(runs)
     chosen = rows_of_corpus(table, domain, where)
@@ -128,6 +120,23 @@ def answer(
     result = finished(best_kind(table, question, chosen, ask), question)
     of_model, loaded_as = ((), None) if model is None else (model.findings, model.loaded_as)
     return replace(result, base=loaded_as, findings=by_severity([*about, *result.findings, *of_model]))
+
+
+def _refuse_choices_among_runs(question: Asked, more: dict[str, Any]) -> None:
+    """Refuse what chooses among runs, where there are none."""
+    of_runs = {name: getattr(question, name) for name in (*RANGE, *KINDS, *WHOLE)}
+    for name, value in (of_runs | more).items():
+        if value is not None:
+            instead = " What merges and adapters come to: -v, or `alternatives`." if name in WHOLE else ""
+            raise UsageError(f"{label(name)} chooses among runs, and no runs were given.{instead}")
+
+
+def _about_base(answer: Answer, base: str, model: BaseModel, question: Asked) -> Answer:
+    """Return an answer without runs for a base model that was named: its next runs and findings speak of it."""
+    notes = [*model.findings, *([TEXT_NOT_PUBLIC] if model.text_is_secret and question.replay_of is None else [])]
+    named_runs = tuple({"base": base, **cell} for cell in answer.next_runs)
+    findings = by_severity([*notes, *answer.findings])
+    return replace(answer, base=model.loaded_as, next_runs=named_runs, findings=findings)
 
 
 def _about_data(rows: Runs, anyway: bool) -> tuple[Finding, ...]:

@@ -13,7 +13,7 @@ from cptlaw.answering.result import Answer
 from cptlaw.errors import CptlawError, UsageError, listed
 from cptlaw.findings import Finding, by_severity
 from cptlaw.runs import Runs
-from cptlaw.runs.kinds import KINDS, kinds
+from cptlaw.runs.kinds import KINDS, Kind, kinds
 from cptlaw.runs.metrics import USUAL_UNIT, loss_unit
 from cptlaw.units import format_percent, format_quantity
 
@@ -34,21 +34,7 @@ def best_kind(runs: Runs, question: Asked, where: str | None, ask: Callable[[str
         If there is no such kind, vocabularies differ and losses are per token, or forgetting is limited and would count
         from base models that differ.
     """
-    known = kinds(runs, where)
-    asked = {name: getattr(question, name) for name in KINDS if getattr(question, name) is not None}
-    left = [kind for kind in known if all(kind.levels.get(name) == value for name, value in asked.items())]
-    if not left:
-        flags = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in asked.items())
-        have = "; ".join(filter(None, map(str, known))) or "of one kind"
-        raise UsageError(f"{flags}: no runs of {runs.label} are of this kind. Its runs are {have}.")
-    vocabularies = sorted({kind.levels.get("vocab_added", 0.0) for kind in left})
-    units = {loss_unit(runs.on(name).frame) for name in runs.evals if name not in runs.scores}
-    if len(vocabularies) > 1 and USUAL_UNIT in units:
-        raise UsageError(
-            f"{runs.label} has runs with {listed([f'{each:g}' for each in vocabularies], 4)} tokens added to the "
-            f"vocabulary (vocab_added), whose losses per token do not compare. Choose one: vocab_added= (--vocab-added "
-            f"{vocabularies[-1]:g}); or give losses per byte, with a column metric of nats_per_byte."
-        )
+    left = _asked_for(runs, question, where)
     if not left[0].levels:
         return ask(where)
     answers: dict[str, Answer] = {}
@@ -67,15 +53,7 @@ def best_kind(runs: Runs, question: Asked, where: str | None, ask: Callable[[str
         Finding("info", "kind-left-out", f"{name} has no answer: {error}", "Runs of it as of the others would tell.")
         for name, error in trouble.items()
     ]
-    bases = [one.base_source_loss for one in answers.values() if one.base_source_loss is not None]
-    if bases and max(bases) > (1.0 + UNLIKE) * min(bases):
-        differ = (
-            "forgetting counts from each one's own base model, and their source losses differ, "
-            f"{min(bases):.4g} to {max(bases):.4g}"
-        )
-        if question.max_forgetting is not None:
-            raise UsageError(f"{differ}: one limit means several. Choose one of {'; '.join(answers)} (--method).")
-        notes.append(Finding("warning", "bases-differ", f"{differ}.", "Compare the source losses themselves."))
+    notes += _bases_that_differ(answers, question)
     return replace(
         best,
         method=levels.get("method"),
@@ -83,6 +61,52 @@ def best_kind(runs: Runs, question: Asked, where: str | None, ask: Callable[[str
         other_kinds=tuple(_beside(name, answers[name]) for name in order[1:]),
         findings=by_severity([*best.findings, *notes]),
     )
+
+
+def _asked_for(runs: Runs, question: Asked, where: str | None) -> list[Kind]:
+    """Return the kinds of runs that the question leaves, whose losses compare.
+
+    Raises
+    ------
+    UsageError
+        If there is none, or vocabularies differ and losses are per token.
+    """
+    known = kinds(runs, where)
+    asked = {name: getattr(question, name) for name in KINDS if getattr(question, name) is not None}
+    left = [kind for kind in known if all(kind.levels.get(name) == value for name, value in asked.items())]
+    if not left:
+        flags = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in asked.items())
+        have = "; ".join(filter(None, map(str, known))) or "of one kind"
+        raise UsageError(f"{flags}: no runs of {runs.label} are of this kind. Its runs are {have}.")
+    vocabularies = sorted({kind.levels.get("vocab_added", 0.0) for kind in left})
+    units = {loss_unit(runs.on(name).frame) for name in runs.evals if name not in runs.scores}
+    if len(vocabularies) > 1 and USUAL_UNIT in units:
+        raise UsageError(
+            f"{runs.label} has runs with {listed([f'{each:g}' for each in vocabularies], 4)} tokens added to the "
+            f"vocabulary (vocab_added), whose losses per token do not compare. Choose one: vocab_added= (--vocab-added "
+            f"{vocabularies[-1]:g}); or give losses per byte, with a column metric of nats_per_byte."
+        )
+    return left
+
+
+def _bases_that_differ(answers: Mapping[str, Answer], question: Asked) -> list[Finding]:
+    """Say where kinds of runs began from base models of different source losses.
+
+    Raises
+    ------
+    UsageError
+        If forgetting is limited, which counts from them.
+    """
+    bases = [one.base_source_loss for one in answers.values() if one.base_source_loss is not None]
+    if not bases or max(bases) <= (1.0 + UNLIKE) * min(bases):
+        return []
+    differ = (
+        "forgetting counts from each one's own base model, and their source losses differ, "
+        f"{min(bases):.4g} to {max(bases):.4g}"
+    )
+    if question.max_forgetting is not None:
+        raise UsageError(f"{differ}: one limit means several. Choose one of {'; '.join(answers)} (--method).")
+    return [Finding("warning", "bases-differ", f"{differ}.", "Compare the source losses themselves.")]
 
 
 def _rank(answer: Answer) -> tuple[bool, float]:

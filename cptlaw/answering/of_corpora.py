@@ -52,9 +52,8 @@ def from_mixes(runs: Runs, question: Asked, where: str | None = None, seed: int 
     given = _scenario(asked, roles, goal, fits, scores)
     sure, plain = (planning.mix(fits, **given, **_risk(question, risk)) for risk in (question.risk, None))
     row = _row(asked, sure if sure.feasible else plain)
-    cells, trouble, _ = ((), [], None) if row is None else next_runs(runs, fits[goal[0]], row, float(sure.flops or 0))
+    cells, trouble, kept = _at(row, runs, fits[goal[0]], sure)
     of_fits = (item for one in fits.values() for item in one.findings)
-    kept = {} if row is None or not sure.feasible else chances(sure.limits, row)
     blocking = None if sure.blocking is None else _renamed(sure.blocking)
     return Answer(
         question=asked.text,
@@ -66,13 +65,7 @@ def from_mixes(runs: Runs, question: Asked, where: str | None = None, seed: int 
         scores=sure.scores,
         risk=question.risk,
         laws=laws_in(fits, scores),
-        without_risk={
-            "feasible": plain.feasible,
-            "mix": dict(plain.mix),
-            "tokens": plain.tokens,
-            "flops": plain.flops,
-            **(_losses(plain, roles, goal) if plain.feasible else {}),
-        },
+        without_risk=_without_risk(plain, roles, goal),
         what_if=_what_if(asked, fits, roles, goal, sure),
         blocking=blocking,
         best_reachable=_reachable(asked, fits, sure, roles, given),
@@ -84,6 +77,27 @@ def from_mixes(runs: Runs, question: Asked, where: str | None = None, seed: int 
         commands=_commands(question, [*chosen_rows(runs, where), *how_fitted(None, seed)], (*fits, *scores), given),
         _plan=sure,
     )
+
+
+def _at(
+    row: pd.DataFrame | None, runs: Runs, fitted: Any, plan: CorporaPlan
+) -> tuple[tuple[Mapping[str, Any], ...], list[Finding], dict[str, float]]:
+    """Return the runs that would sharpen a forecast at the planned mix, what is wrong with it, and odds of limits."""
+    if row is None:
+        return (), [], {}
+    cells, trouble, _ = next_runs(runs, fitted, row, float(plan.flops or 0))
+    return cells, trouble, chances(plan.limits, row) if plan.feasible else {}
+
+
+def _without_risk(plain: CorporaPlan, roles: Mapping[str, str], goal: list[str]) -> dict[str, Any]:
+    """Return the plan that an even chance would allow."""
+    return {
+        "feasible": plain.feasible,
+        "mix": dict(plain.mix),
+        "tokens": plain.tokens,
+        "flops": plain.flops,
+        **(_losses(plain, roles, goal) if plain.feasible else {}),
+    }
 
 
 def _check(runs: Runs, question: Asked, roles: Mapping[str, str]) -> None:

@@ -6,7 +6,7 @@ share of its source loss, the gain as a share of its target loss.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -434,34 +434,7 @@ def _findings(question: Asked, setting: Setting, pilots: pd.DataFrame, at: Mappi
                 remedy=Remedy("base_target_loss", None),
             )
         )
-    limits = (
-        ("n_params", "parameters", question.n_params, "Size made no clear difference from 10M parameters on."),
-        ("ptpp", "tokens per parameter", setting.ptpp, "What the budget does levels off after some hundred."),
-    )
-    for name, unit, value, advice in limits:
-        largest = max(study[name][1] for study in listed)
-        if value > 1.5 * largest:
-            findings.append(
-                Finding(
-                    "warning",
-                    "extrapolation",
-                    f"your model has {format_quantity(value / largest, 2)} times the {unit} of the largest in these "
-                    f"studies ({format_quantity(largest, 3)}).",
-                    f"{advice} Take the interval as wide as it is.",
-                    data={"input": name, "asked": value, "largest": largest},
-                )
-            )
-    if sum(study["n_params"][1] >= question.n_params / 2 for study in listed) <= 2:
-        near = [study["study"] for study in listed if study["n_params"][1] >= question.n_params / 2]
-        findings.append(
-            Finding(
-                "info",
-                "few-of-this-size",
-                f"of {len(listed)} studies {len(near)} {'has' if len(near) == 1 else 'have'} a model of at least half "
-                f"your size"
-                f"{': ' + ', '.join(near) if near else ''}; size is extrapolated from the others.",
-            )
-        )
+    findings += _about_the_model(question, setting, listed)
     if setting.source.study.unread:
         findings.append(
             Finding(
@@ -505,6 +478,34 @@ def _findings(question: Asked, setting: Setting, pilots: pd.DataFrame, at: Mappi
             )
         )
     return tuple(findings)
+
+
+def _about_the_model(question: Asked, setting: Setting, listed: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+    """Say where the model lies beyond those of the studies, or where few are of its size."""
+    limits = (
+        ("n_params", "parameters", question.n_params, "Size made no clear difference from 10M parameters on."),
+        ("ptpp", "tokens per parameter", setting.ptpp, "What the budget does levels off after some hundred."),
+    )
+    for name, unit, value, advice in limits:
+        largest = max(study[name][1] for study in listed)
+        if value > 1.5 * largest:
+            yield Finding(
+                "warning",
+                "extrapolation",
+                f"your model has {format_quantity(value / largest, 2)} times the {unit} of the largest in these "
+                f"studies ({format_quantity(largest, 3)}).",
+                f"{advice} Take the interval as wide as it is.",
+                data={"input": name, "asked": value, "largest": largest},
+            )
+    near = [study["study"] for study in listed if study["n_params"][1] >= question.n_params / 2]
+    if len(near) <= 2:
+        yield Finding(
+            "info",
+            "few-of-this-size",
+            f"of {len(listed)} studies {len(near)} {'has' if len(near) == 1 else 'have'} a model of at least half "
+            f"your size"
+            f"{': ' + ', '.join(near) if near else ''}; size is extrapolated from the others.",
+        )
 
 
 def _hardly_moves(setting: Setting, at: Mapping[str, float], name: str) -> bool:

@@ -184,13 +184,7 @@ def _scatter(trace: Mapping[str, Any], x: Scale, y: Scale) -> list[str]:
         dashed = f' stroke-dasharray="{dash}"' if dash else ""
         width = line.get("width", 2)
         parts.append(f'<path d="{_path(px, py)}" fill="none" stroke="{colour}" stroke-width="{width}"{dashed}/>')
-    bars = trace.get("error_y") or {}
-    if bars.get("array") is not None:
-        value, above = (np.asarray(each, dtype=float) for each in (trace["y"], bars["array"]))
-        below = above if bars.get("arrayminus") is None else np.asarray(bars["arrayminus"], dtype=float)
-        ends = zip(px, y.at(value - below), y.at(value + above), strict=True)
-        of_bars = _colour(bars.get("color"), colour)
-        parts += [_line(at, low, at, high, of_bars) for at, low, high in ends if np.isfinite([low, high]).all()]
+    parts += _error_bars(trace, px, y, colour)
     if "markers" in mode:
         edge = _colour((marker.get("line") or {}).get("color"), "none")
         fill = _colour(marker.get("color"), colour)
@@ -199,6 +193,17 @@ def _scatter(trace: Mapping[str, Any], x: Scale, y: Scale) -> list[str]:
         mark = _star if marker.get("symbol") == "star" else _circle
         parts += [mark(at, to, radius, fill, edge) for at, to in zip(px, py, strict=True) if _shown(at, to)]
     return parts
+
+
+def _error_bars(trace: Mapping[str, Any], px: Array, y: Scale, colour: str) -> list[str]:
+    bars = trace.get("error_y") or {}
+    if bars.get("array") is None:
+        return []
+    value, above = (np.asarray(each, dtype=float) for each in (trace["y"], bars["array"]))
+    below = above if bars.get("arrayminus") is None else np.asarray(bars["arrayminus"], dtype=float)
+    ends = zip(px, y.at(value - below), y.at(value + above), strict=True)
+    of_bars = _colour(bars.get("color"), colour)
+    return [_line(at, low, at, high, of_bars) for at, low, high in ends if np.isfinite([low, high]).all()]
 
 
 def _circle(x: float, y: float, radius: float, fill: str, edge: str) -> str:
