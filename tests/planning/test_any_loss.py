@@ -1,5 +1,7 @@
 """Plans need no law that falls, no inverse and no single law: fewest tokens against brute force on a fine grid."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,6 +9,8 @@ from any_losses import AnyLoss, average, draw
 from planning_fits import DCPT_TARGET, FORM_1, FORM_3, MODEL, SOURCE_1, made_fit
 
 import cptlaw as cl
+from cptlaw.errors import UsageError
+from cptlaw.fitting.forecaster import Forecaster
 
 LEAST, FAR = 2e9, 2e17  # the fewest fitted tokens, and a million times the most
 REPLAYS, COUNTS = 161, 6001
@@ -115,3 +119,14 @@ def test_one_plan_for_one_reference_that_nobody_invents():
     base = pd.DataFrame({"n_params": [MODEL["n_params"]], "ptpp": [MODEL["ptpp"]], "loss": [1.98]})
     measured = AnyLoss("source", loss, base=base)
     assert cl.plan.min_tokens(target, measured, **MODEL, max_forgetting="4%", interval=None).base_source_loss == 1.98
+
+
+def test_a_plan_takes_forecasters_alone():
+    """What had five of their names was taken for a fit, and ended in a traceback."""
+    loss = made_fit("ptpp-floor", FORM_1, "target")
+    assert isinstance(loss, Forecaster)
+    assert loss.laws == (loss.law,)
+    assert [one.law for one in loss.fits] == [loss.law]
+    few = SimpleNamespace(predict=loss.predict, forecast=loss.forecast, role="target", on="target", data=loss.data)
+    with pytest.raises(UsageError, match="expected a fit"):
+        cl.plan.min_tokens(few, max_target_loss=2.0, n_params="8B", ptpp=279)
