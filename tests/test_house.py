@@ -40,21 +40,21 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 # A ceiling goes down with its room; to raise one is a decision, and its commit says what a user gets for it.
 CEILINGS = {
     "words, files, results": 1360,
-    "answering": 2354,
+    "answering": 2330,
     "cli": 1010,
     "examples": 33,
-    "fitting": 6040,
+    "fitting": 6070,
     "forecasting": 3937,
-    "importing": 2110,
-    "laws": 3650,
+    "importing": 2115,
+    "laws": 3680,
     "planning": 4881,
-    "reporting": 2215,
+    "reporting": 2220,
     "runs": 4690,
     "schedules": 507,
     "cptlaw_app": 480,
     "cptlaw_sweep": 5213,
 }
-IN_ALL = 38020
+IN_ALL = 38240
 POSITIONAL = 6  # parameters that may be given by place; options are named
 UNTYPED = 1700  # annotations of arguments, results and variables that hold `Any`; it goes down with what is typed
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
