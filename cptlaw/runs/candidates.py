@@ -118,7 +118,7 @@ def _as_tokens(one: Numbers) -> Iterator[Offer]:
         yield from [(fits + 0.5, f"tokens={one.name}")] if enough else steps
     else:
         if one.sized and one.low >= 1:
-            yield fits - 0.4, f"tokens={one.name}*n_params"
+            yield fits - (0.4 if one.per_param else 0.6), f"tokens={one.name}*n_params"
         if one.per_param:
             return
         called = re.match(r"m[\W_]*tok", one.name, re.IGNORECASE) is not None

@@ -43,6 +43,7 @@ class Problems:
         expected: str,
         remedy: str,
         describe: Callable[[int], str] | None = None,
+        choices: Iterable[str] = (),
     ) -> None:
         """Note the bad rows of a column, if there are any.
 
@@ -58,6 +59,8 @@ class Problems:
             What should stand there, and what the user can do.
         describe
             Tells what stands at a position, 0 <= position < n, where that is not the cell itself.
+        choices
+            The options that would answer it.
         """
         positions = np.flatnonzero(bad)
         if positions.size == 0:
@@ -71,6 +74,7 @@ class Problems:
             more = f"; and {positions.size - SHOWN} more" if positions.size > SHOWN else ""
             head = f"{self.label}, {where}, {positions.size} rows: {listed}{more}."
         self.messages.append(f"{head} Expected {expected}. {remedy}")
+        self.choices = self.choices or tuple(choices)
 
     def raise_if_any(self) -> None:
         """Raise all problems as one `DataError`, if there are any."""

@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from cptlaw.runs.convert import hashable
+from cptlaw.runs.candidates import Numbers
+from cptlaw.runs.convert import hashable, to_numbers
+from cptlaw.runs.expressions import IGNORE
 from cptlaw.runs.problems import Problems
+from cptlaw.runs.question import as_flag
 
 
 def add_repeated_rows(frame: pd.DataFrame, is_eval_assumed: bool, problems: Problems) -> None:
@@ -34,8 +37,8 @@ def add_repeated_rows(frame: pd.DataFrame, is_eval_assumed: bool, problems: Prob
         return f"run {values['run']!r}, eval {values['eval']!r}{point} again (as row {first})"
 
     where = f"columns {', '.join(map(repr, ['run', 'eval', *positions]))}"
-    remedy = _remedy(frame, keys, is_eval_assumed)
-    problems.add_rows(where, frame["run"], repeated, "each point of a run once", remedy, described)
+    remedy, choices = _remedy(frame, keys, is_eval_assumed)
+    problems.add_rows(where, frame["run"], repeated, "each point of a run once", remedy, described, choices)
 
 
 def copies(frame: pd.DataFrame) -> pd.Series[bool]:
@@ -57,7 +60,8 @@ def _keys(frame: pd.DataFrame, positions: list[str]) -> pd.DataFrame:
     return pd.DataFrame({"run and eval": codes, **{name: frame[name] for name in positions}})
 
 
-def _remedy(frame: pd.DataFrame, keys: pd.DataFrame, is_eval_assumed: bool) -> str:
+def _remedy(frame: pd.DataFrame, keys: pd.DataFrame, is_eval_assumed: bool) -> tuple[str, list[str]]:
+    """Return what can be done, and the choices that would do it."""
     apart = [
         name
         for name in frame.columns
@@ -66,15 +70,30 @@ def _remedy(frame: pd.DataFrame, keys: pd.DataFrame, is_eval_assumed: bool) -> s
     ]
     texts = [name for name in apart if not pd.api.types.is_numeric_dtype(frame[name])]
     if is_eval_assumed and texts:
+        choice = f"eval={texts[0]}"
         return (
             f"The rows differ in {texts[0]!r}: if it names the validation set, say columns={{'eval': {texts[0]!r}}} "
-            f"(--columns eval={texts[0]})."
-        )
+            f"({as_flag(choice)})."
+        ), [choice]
+    if apart and (counts := _as_counts(frame, apart[0])):
+        return f"The rows differ in {apart[0]!r}: say what it counts, as in {as_flag(counts[0])}.", counts
     if apart:
-        return f"The rows differ in {apart[0]!r}: make it a part of the name of the run, or remove the repeats."
+        return f"The rows differ in {apart[0]!r}: make it a part of the name of the run, or remove the repeats.", []
     if is_eval_assumed:
         return (
             "There is no column 'eval', so that every loss counts as one of eval 'target': add it if the rows are of "
             "several validation sets; else remove the repeats."
-        )
-    return "Remove the repeats, or give each rerun a name of its own in the column 'run'."
+        ), []
+    return "Remove the repeats, or give each rerun a name of its own in the column 'run'.", []
+
+
+def _as_counts(frame: pd.DataFrame, name: str) -> list[str]:
+    """Return how a column that grows along runs may count their tokens or steps, where nothing else does."""
+    values, unreadable = to_numbers(frame[name])
+    if {"tokens", "step", "samples"} & set(frame.columns) or unreadable.any() or not (values >= 0).all():
+        return []
+    size = float(frame["n_params"].median()) if "n_params" in frame.columns else 0.0
+    levels, whole = len(np.unique(values)), bool(np.all(values % 1 == 0))
+    low, high = float(values.min()), float(values.max())
+    one = Numbers(name, low, high, levels, whole, True, 0.0, 0.0, ("tokens",), size > 0, size, False)
+    return [pair for _, pair in sorted(one.offers(), key=lambda offer: -offer[0]) if not pair.startswith(IGNORE)]
