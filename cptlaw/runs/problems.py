@@ -43,6 +43,7 @@ class Problems:
         expected: str,
         remedy: str,
         describe: Callable[[int], str] | None = None,
+        *,
         choices: Iterable[str] = (),
     ) -> None:
         """Note the bad rows of a column, if there are any.
