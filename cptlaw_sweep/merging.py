@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from os.path import isfile
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +138,7 @@ class _Weights:
             )
         self.files = list(dict.fromkeys(self.file_of.values()))
         for name in self.files:
-            if not (folder / name).is_file():
+            if not isfile(folder / name):  # a name may be longer than any file's
                 raise DataError(f"{folder}: {INDEX} names {name}, which is not there. Copy the whole model.")
 
 
@@ -159,6 +161,16 @@ def _opened(path: Path) -> Any:
         return safe_open(str(path), framework="pt")
     except (SafetensorError, OSError) as error:
         raise DataError(f"{path}: cannot be read ({error}). Copy the model again.") from None
+
+
+def _tensor(weights: _Weights, opened: Mapping[str, Any], name: str) -> Any:
+    from safetensors import SafetensorError
+
+    file = weights.file_of[name]
+    try:
+        return opened[file].get_tensor(name)
+    except SafetensorError as error:
+        raise DataError(f"{weights.folder / file}: {error}. Copy the model again.") from None
 
 
 def _shared_names(start: _Weights, end: _Weights) -> list[str]:
@@ -188,7 +200,7 @@ def _write_shards(start: _Weights, end: _Weights, names: list[str], weight: floa
             merged: dict[str, torch.Tensor] = {}
             with _opened(end.folder / file) as adapted:
                 for name in (name for name in names if end.file_of[name] == file):
-                    one, other = of_base[start.file_of[name]].get_tensor(name), adapted.get_tensor(name)
+                    one, other = (_tensor(*given, name) for given in ((start, of_base), (end, {file: adapted})))
                     if one.shape != other.shape:
                         raise DataError(
                             f"{name} has the shape {tuple(one.shape)} in {start.folder} and {tuple(other.shape)} in "

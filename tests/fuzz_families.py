@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 import contextlib
 import hashlib
+import importlib.util
 import io
 import json
 import sqlite3
+import zipfile
 from collections.abc import Callable
 from typing import Any
+from xml.sax.saxutils import escape
 
 import pandas as pd
 from fuzz_world import COLUMNS, World
@@ -23,8 +26,8 @@ from cptlaw.runs.points import as_points, point, read_points
 from cptlaw.runs.where import parse
 from cptlaw.schedules import read_schedules
 from cptlaw.units import format_quantity, parse_probability, parse_quantity
-from cptlaw_app.question import read_upload
-from cptlaw_app.tables import received
+from cptlaw_app.question import Desk, Problem, fields, read_upload
+from cptlaw_app.tables import Shelf, received
 from cptlaw_sweep.trainers import TRAINERS, export
 
 EXIT_CODES = {0, 2, 3, 4, 130}
@@ -393,6 +396,124 @@ def uploads(world: World) -> None:
         )
 
 
+def readings(world: World) -> None:
+    """What is understood of a table, with replies kept beside it, damaged or not, and others given."""
+    draw = world.draw
+    table = world.write("r.csv", _encodable(world.frame()).to_csv(index=False).encode("utf-8", "surrogatepass"))
+    replies = {name: draw.choice([{world.text(): world.text()}, {draw.choice(COLUMNS): draw.choice(COLUMNS)},
+                                  world.value()])
+               for name in draw.sample(["columns", "losses", "split", "unit", "source_eval", "target_eval",
+                                        "n_params_kind", world.text()], 3)}  # fmt: skip
+    text = json.dumps(replies, default=str).encode("utf-8", "surrogatepass")
+    world.write("r.csv.cptlaw.yaml", text if draw.random() < 0.6 else world.bytes_of(text))
+    given = {"columns": {draw.choice(COLUMNS): draw.choice([world.quantity(), "loss/2", "1-replay", world.text()])}}
+    reading = cl.read(table, **(given if draw.random() < 0.3 else {}))
+    reading.summary()
+    json.dumps(reading.to_dict(), default=str)
+
+
+def spreadsheets(world: World) -> None:
+    """A spreadsheet, with anything in its cells, damaged or not."""
+    draw, frame = world.draw, _encodable(world.frame())
+    rows = [list(frame.columns), *frame.astype(object).to_numpy().tolist()]
+    lines = []
+    for number, row in enumerate(rows, 1):
+        kinds = [draw.choice(["inlineStr"] * 9 + ["d", "b", "e", "s", "n"]) for _ in row]
+        texts = [escape(str(one)) for one in row]
+        cells = [
+            f'<c t="{kind}"><is><t>{text}</t></is><v>{text}</v></c>' for kind, text in zip(kinds, texts, strict=True)
+        ]
+        lines.append(f'<row r="{number}">{"".join(cells)}</row>')
+    main, kind = "http://schemas.openxmlformats.org/spreadsheetml/2006/main", "application/vnd.openxmlformats-"
+    of = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    package = "http://schemas.openxmlformats.org/package/2006"
+    parts = {
+        "[Content_Types].xml": f'<Types xmlns="{package}/content-types"><Default Extension="rels" ContentType="{kind}'
+        f'package.relationships+xml"/><Override PartName="/xl/workbook.xml" ContentType="{kind}officedocument.'
+        f'spreadsheetml.sheet.main+xml"/><Override PartName="/xl/s.xml" ContentType="{kind}officedocument.'
+        'spreadsheetml.worksheet+xml"/></Types>',
+        "_rels/.rels": f'<Relationships xmlns="{package}/relationships"><Relationship Id="a" '
+        f'Type="{of}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
+        "xl/workbook.xml": f'<workbook xmlns="{main}" xmlns:r="{of}"><sheets><sheet name="a" sheetId="1" r:id="b"/>'
+        "</sheets></workbook>",
+        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{package}/relationships"><Relationship Id="b" '
+        f'Type="{of}/worksheet" Target="s.xml"/></Relationships>',
+        "xl/s.xml": f'<worksheet xmlns="{main}"><sheetData>{"".join(lines)}</sheetData></worksheet>',
+    }  # fmt: skip
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as packed:
+        for name, text in parts.items():
+            content = text.encode("utf-8", "replace")
+            packed.writestr(name, world.bytes_of(content) if draw.random() < 0.05 else content)
+    content = buffer.getvalue() if draw.random() < 0.8 else world.bytes_of(buffer.getvalue())
+    _use(world, cl.read_runs(world.write("r.xlsx", content)))
+
+
+def merges(world: World) -> None:
+    """Two models to merge, their weights, index and config tampered with; nothing is left where that is refused."""
+    from safetensors.torch import save
+    from torch import ones
+
+    from cptlaw_sweep.merging import merge
+
+    draw = world.draw
+    for name in ("base", "adapted"):
+        config: dict[str, Any] = {"model_type": "llama", "hidden_size": 4, "num_hidden_layers": 1}
+        _tamper(world, config)
+        weights = save({"a": ones(draw.choice([2, 2, 2, 2, 3])), draw.choice(["b", "b", "b", "c"]): ones(3, 2)})
+        content = weights if draw.random() < 0.7 else world.bytes_of(weights)
+        world.write(f"{name}/config.json", json.dumps(config, default=str).encode("utf-8", "surrogatepass"))
+        if draw.random() < 0.3:
+            index: dict[str, Any] = {"metadata": {}, "weight_map": dict.fromkeys("ab", "part.safetensors")}
+            _tamper(world, index)
+            text = json.dumps(index, default=str).encode("utf-8", "surrogatepass")
+            world.write(f"{name}/model.safetensors.index.json", text)
+            world.write(f"{name}/part.safetensors", content)
+        else:
+            world.write(f"{name}/model.safetensors", content)
+    weight = draw.choice([0.5, 0.0, 1.0, world.number()])
+    try:
+        merge(world.folder / "base", world.folder / "adapted", world.folder / "out", weight=weight).summary()
+    except CptlawError:
+        assert not (world.folder / "out").exists(), "files of a refused merge"
+        raise
+
+
+def bases(world: World) -> None:
+    """A base model: its name, nearly, or a config.json, tampered with."""
+    draw = world.draw
+    config: dict[str, Any] = {
+        "model_type": draw.choice(["llama", "qwen2", "gpt2", "gpt_neox", "deepseek_v3", "gemma3", world.text()]),
+        "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 100,
+        "num_key_value_heads": 2, "intermediate_size": 128, "kv_lora_rank": 8, "n_embd": 64, "n_layer": 2,
+        "num_experts": 4, "_name_or_path": draw.choice(["meta-llama/Llama-3.1-8B", world.text()]),
+    }  # fmt: skip
+    for name in draw.sample(list(config), draw.randrange(4)):
+        config[name] = draw.choice([world.value(), world.number(), world.text()])
+    text = json.dumps(config, default=str).encode("utf-8", "surrogatepass")
+    path = world.write("model/config.json", text if draw.random() < 0.8 else world.bytes_of(text))
+    named = draw.choice([str(path), str(path.parent), "llama-3.1-8b", "Qwen/Qwen3-8B-Base", world.text()])
+    how = {"tokens": draw.choice(["10B", world.quantity()]), "ptpp": draw.choice([100, None, world.quantity()])}
+    cl.answer(base=named, shift="language", **how).summary()
+
+
+def app_forms(world: World) -> None:
+    """A form of the app, filled with anything, about no runs or an upload."""
+    draw, desk = world.draw, Desk(Shelf())
+    form = {"table": "none", "n_params": "8B", "ptpp": "1875", "tokens": "20B", "shift": "language"}
+    names = [one.name for one in fields()]
+    for name in draw.sample(names, draw.randrange(5)):
+        form[name] = draw.choice(
+            [world.quantity(), world.text(), *next(one for one in fields() if one.name == name).choices]
+        )
+    answer = desk.ask(form)
+    if not isinstance(answer, Problem):
+        json.dumps(answer.to_dict(), default=str)
+    text = _encodable(world.frame()).to_csv(index=False).encode("utf-8", "surrogatepass")
+    form["table"] = draw.choice([desk.shelf.keep(received("r.csv", world.bytes_of(text))), world.text()])
+    desk.read(form)
+
+
 def command_lines(world: World) -> None:
     """A command line."""
     draw = world.draw
@@ -442,6 +563,8 @@ FAMILIES: dict[str, Family] = {
     family.__name__: family
     for family in (
         csv, json_lines, parquet, dataframe, filters, points, quantities, yaml, recipes, fits, seals, exports, imports,
-        logs_of_steps, score_files, databases, plans, uploads, command_lines,
+        logs_of_steps, score_files, databases, plans, uploads, command_lines, readings, spreadsheets, merges, bases,
+        app_forms,
     )
+    if family is not merges or importlib.util.find_spec("torch")
 }  # fmt: skip

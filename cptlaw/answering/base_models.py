@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from os.path import isfile
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ def base(name: str, ptpp: object = None, *, needs_tokens: bool = True) -> BaseMo
     """
     listed = bases()
     path = Path(name)
-    is_config = path.suffix == ".json" or (path / "config.json").is_file()
+    is_config = path.suffix == ".json" or isfile(path / "config.json")  # no name is too long to be asked about
     row, findings = (_of_config(path, listed), ()) if is_config else _of_name(name, listed)
     known = {key: float(row[key]) for key in ("n_params", "ptpp", "lr_pretrain") if pd.notna(row.get(key))}
     if needs_tokens and ptpp is None and "ptpp" not in known:

@@ -35,6 +35,11 @@ def test_an_unknown_name_is_told_of():
         cl.answer(base="llama-3.1-8", target_tokens="1B")
 
 
+def test_a_name_that_is_too_long_for_a_file_is_no_model():
+    with pytest.raises(UsageError, match="not a known base model"):
+        cl.answer(base="1" * 3000, shift="language", tokens="10B")
+
+
 def test_bases_are_listed_with_their_sources(call):
     code, out, _ = call("bases", "--json")
     assert code == 0

@@ -1,6 +1,7 @@
 """Merging an adapted model with its base: every tensor, in shards, tied heads, and what is refused."""
 
 import json
+import shutil
 
 import pytest
 import torch
@@ -100,6 +101,19 @@ def test_what_cannot_be_merged_is_refused(models, tmp_path):
     with pytest.raises(DataError, match="lies outside of the folder"):
         merge(base, tmp_path / "pickled", out, weight=0.5)
     assert not out.exists()
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "1" * 3000])
+def test_an_index_that_tells_of_what_is_not_there_is_refused(models, tmp_path, file):
+    base, adapted = models
+    shutil.copytree(adapted, tmp_path / "adapted")
+    shutil.copytree(base, tmp_path / "base")
+    for name in ("base", "adapted"):
+        index = {"weight_map": {"a tensor": file}}
+        (tmp_path / name / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(DataError, match="Copy the"):
+        merge(tmp_path / "base", tmp_path / "adapted", tmp_path / "out", weight=0.5)
+    assert not (tmp_path / "out").exists()
 
 
 def test_other_models_and_other_vocabularies_are_refused(models, tmp_path):
