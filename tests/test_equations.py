@@ -40,7 +40,7 @@ def test_what_stands_below_a_bar_is_one_factor_and_what_follows_stands_beside():
         mathml("L = A whatever is trained")
 
 
-@pytest.mark.parametrize("name", sorted(LAWS))
+@pytest.mark.parametrize("name", [name for name in LAWS if LAWS[name].__module__.startswith("cptlaw.laws.")])
 def test_every_law_has_a_curve(name):
     """Of finite points, none flat."""
     drawn = card_curve(law(name))
