@@ -60,10 +60,13 @@ def read_spreadsheet(path: Path, label: str, sheet: str | None) -> RawTable:
             )
         book = openpyxl.load_workbook(path, read_only=True, data_only=True, keep_links=False)
         names = book.sheetnames
-        chosen = _chosen(names, sheet, label)
-        rows = [list(row) for row in book[chosen].iter_rows(values_only=True)]
+        chosen = book[_chosen(names, sheet, label)]
+        chosen.reset_dimensions()  # one cell in the last corner would fill a million rows of thousands of cells
+        rows = [list(row) for row in chosen.iter_rows(values_only=True)]
         book.close()
-    except (zipfile.BadZipFile, KeyError, ValueError, OSError, SyntaxError) as error:
+    except DataError:
+        raise
+    except Exception as error:  # noqa: BLE001  whatever a damaged file does to its reader
         raise DataError(
             f"{label}: damaged, or no spreadsheet ({error}). Copy it again, or save the table as CSV (.csv)."
         ) from None

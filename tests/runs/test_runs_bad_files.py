@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -276,3 +277,17 @@ def test_what_a_packed_file_may_hold_is_bounded_and_said(tmp_path, monkeypatch):
     monkeypatch.setattr("cptlaw.reading.MOST_LINES", 1000)
     packed = gzip.compress((HEADER + GOOD * 2000).encode())
     assert "more than 1,000 lines unpacked" in message_of(write(tmp_path, packed, "runs.csv.gz"))
+
+
+def test_a_cell_in_the_last_corner_of_a_sheet_fills_no_memory(tmp_path):
+    """A file of 5 KB would be 1,048,576 rows of 16,384 cells."""
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in (["run", "eval", "loss", "n_params", "tokens"], ["a", "target", 2.5, 1e6, 1e7]):
+        book.active.append(row)
+    book.active["XFD1048576"] = "x"
+    book.save(tmp_path / "far.xlsx")
+    tracemalloc.start()
+    assert "row 1048576" in message_of(tmp_path / "far.xlsx")
+    assert tracemalloc.get_traced_memory()[1] < 3e8
+    tracemalloc.stop()
