@@ -49,7 +49,7 @@ CEILINGS = {
     "laws": 3680,
     "planning": 4881,
     "reporting": 2220,
-    "runs": 4695,
+    "runs": 4700,
     "schedules": 507,
     "cptlaw_app": 480,
     "cptlaw_sweep": 5213,
