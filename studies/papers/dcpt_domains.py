@@ -33,10 +33,10 @@ SHARE = 0.5  # of the general corpus in a probe
 PROBE = 4.0  # its tokens per parameter of the smallest size
 
 
-def at_probe(form: str, size: float, probe: float) -> cl.laws.Law:
-    """Return a form of the law that reads K off the first tokens of a run at even shares."""
+def at_probe(form: str, size: float, probe: float, **options: str) -> cl.laws.Law:
+    """Return a form of the law, with options of its own, that reads K off the first tokens of a run at even shares."""
     shares = {"k1_tokens": probe / 4, "k2_tokens": probe / 2, "k3_tokens": probe}
-    return cl.law(form, probe_n_params=size, probe_replay=SHARE, **shares)
+    return cl.law(form, probe_n_params=size, probe_replay=SHARE, **shares, **options)
 
 
 def of_eval(runs: cl.Runs, on: str) -> pd.DataFrame:

@@ -18,18 +18,18 @@ import pandas as pd
 
 import cptlaw as cl
 from studies.harness import MEASURED, progress, show, write_result
-from studies.papers.dcpt_domains import PROBE, percent
+from studies.papers.dcpt_domains import PROBE, at_probe, percent
 
 KNOWN = 62  # the budget at which all four corpora were run
 FORMS = ("none", "floor", "gate", "gated-floor")
-SIZES = (30352, 45936, 75072, 124672)
+PEAKS = {30352: 0.003, 45936: 0.003, 75072: 0.0021, 124672: 0.0015}  # the usual rate of each size
 
 
 def usual(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of sizes that the domains were run at, constant at the usual peak of each size, and the bases."""
-    peak = frame["n_params"].map(dict(zip(SIZES, (0.003, 0.003, 0.0021, 0.0015), strict=True)))
+    peak = frame["n_params"].map(PEAKS)
     trained = (frame["tokens"] > 0) & (frame["lr_schedule"] == "constant") & np.isclose(frame["lr_peak"], peak)
-    return frame[trained | ((frame["tokens"] == 0) & frame["n_params"].isin(SIZES))]
+    return frame[trained | ((frame["tokens"] == 0) & frame["n_params"].isin(PEAKS))]
 
 
 def fitted_rows() -> pd.DataFrame:
@@ -37,7 +37,7 @@ def fitted_rows() -> pd.DataFrame:
     domains = cl.examples.load("domains").frame
     ladder = cl.examples.load("en-fr-ladder").frame
     annealed = ladder[(ladder["pretrain_decay"] > 0) & (ladder["ptpp"] < 800) & (ladder["ptpp"] != KNOWN)]
-    french = annealed[annealed["seed"].isin((0,))].assign(domain="french")
+    french = annealed[annealed["seed"] == 0].assign(domain="french")
     both = pd.concat([domains, french.assign(run="ladder:" + french["run"].astype(str))], ignore_index=True)
     return usual(both.astype({"domain": object}))
 
@@ -46,18 +46,17 @@ def asked_rows() -> pd.DataFrame:
     """Return the measured rows of other corpora at other budgets."""
     german = pd.read_csv(MEASURED / "german.csv").assign(domain="german")
     python = cl.examples.load("docs-to-code").frame.assign(domain="python")
-    rows = usual(pd.concat([german, python[python["seed"].isin((0,))]], ignore_index=True))
+    rows = usual(pd.concat([german, python[python["seed"] == 0]], ignore_index=True))
     # What the laws of CPT are for: past the turn of the first steps, some replay.
     mixed = (rows["replay"] > 0) & (rows["replay"] < 1)
     return rows[(rows["tokens"] >= 1.9 * rows["n_params"]) & mixed & (rows["ptpp"] != KNOWN)]
 
 
 def as_french(on: str, fitted: pd.DataFrame, asked: pd.DataFrame, starts: int) -> np.ndarray:
-    """Return losses by the corpus's own L3 at the known budget, times what French says that the budget changes."""
+    """Return by what factor the law of French says that losses at the budgets asked differ from those at 62."""
     rows = fitted[(fitted["eval"] == on) & (fitted["tokens"] > 0)]
     french = cl.fit("ptpp-floor", rows[rows["domain"] == "french"], on=on, starts=starts)
-    moved = french.predict(asked) / french.predict(asked.assign(ptpp=float(KNOWN)))
-    return own(on, fitted, asked, starts) * moved
+    return np.asarray(french.predict(asked) / french.predict(asked.assign(ptpp=float(KNOWN))))
 
 
 def own(on: str, fitted: pd.DataFrame, asked: pd.DataFrame, starts: int) -> np.ndarray:
@@ -75,15 +74,15 @@ def errors(on: str, starts: int) -> pd.DataFrame:
     """Return the error of every law in per cent, a row a law, a column a corpus and budget."""
     fitted, asked = fitted_rows(), asked_rows()
     asked = asked[asked["eval"] == on].reset_index(drop=True)
-    probe = PROBE * min(SIZES)
+    probe = PROBE * min(PEAKS)
+    by_own = own(on, fitted, asked, starts)
     found = {
-        "own law at 62": own(on, fitted, asked, starts),
-        "own law at 62, moved as French": as_french(on, fitted, asked, starts),
+        "own law at 62": by_own,
+        "own law at 62, moved as French": by_own * as_french(on, fitted, asked, starts),
     }
     for form in FORMS:
         progress(f"{on}: dcpt-cross-k1, budget {form}")
-        shares = {"k1_tokens": probe / 4, "k2_tokens": probe / 2, "k3_tokens": probe}
-        law = cl.law("dcpt-cross-k1", ptpp=form, probe_n_params=min(SIZES), probe_replay=0.5, **shares)
+        law = at_probe("dcpt-cross-k1", min(PEAKS), probe, ptpp=form)
         fit = cl.fit(law, fitted[fitted["eval"] == on], on=on, where="tokens > 0", starts=starts)
         found[f"dcpt-cross-k1, {form}"] = fit.predict(asked)
     squares = pd.DataFrame({name: np.log(loss / asked["loss"]) ** 2 for name, loss in found.items()})
