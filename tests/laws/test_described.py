@@ -4,12 +4,12 @@ import re
 from pathlib import Path
 
 import pytest
+from cases import BUILT_IN
 
 from cptlaw.errors import UsageError
-from cptlaw.laws import LAWS, describe, law
+from cptlaw.laws import describe, law
 
 ROOT = Path(__file__).parents[2]
-BUILT_IN = [name for name in LAWS if LAWS[name].__module__.startswith("cptlaw.laws.")]
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
