@@ -36,6 +36,7 @@ PRINTED = {
     "10B, Pile to SlimPajama": ("sp10b_r", "300B", "300B", "arXiv:2403.08763"),
 }
 SHARES = (0.01, 0.05, 0.1, 0.25, 0.5)
+LADDER_EVALS = ("math_val_raw", "math_val_decon_j075")
 CHEMISTRY = "dolma-to-chemistry-1.8b"
 
 
@@ -206,6 +207,45 @@ def pairs(rows: pd.DataFrame) -> pd.DataFrame:
 # -- the papers' optima ------------------------------------------------------------------------------------------------
 
 
+def scales_ahead(path: Path) -> pd.DataFrame:
+    """Return how the sizes above are forecast on a ladder whose tokens grow with its size, from its smallest ones.
+
+    Nothing tells size from tokens there, and the interval must know it: at one peak rate, or at all four.
+    """
+    rows = pd.read_csv(path)
+    rows = rows[(rows["series"] == "k0p20") & np.isclose(rows["replay_ratio"], 0.33)]
+    names = {"run_id": "run", "cpt_tokens": "tokens", "replay_ratio": "replay", "lr_factor": "lr_peak"}
+    columns = ["run", "eval", "loss", "n_params", "tokens", "ptpp", "replay"]
+    lines = []
+    for on, rates in itertools.product(LADDER_EVALS, (1, 4)):
+        own = rows[(rows["domain"] == on) & (rates > 1 or np.isclose(rows["lr_factor"], 0.5))].assign(eval="target")
+        table = own.rename(columns=names)[[*columns, *(["lr_peak"] if rates > 1 else [])]]
+        sizes = np.unique(table["n_params"])
+        for count in (3, 4, 5):
+            known, ahead = (part for _, part in table.groupby(table["n_params"] > sizes[count - 1]))
+            got = cl.fit("auto", cl.read_runs(known, n_params_kind="total"), on="target").forecast(ahead)
+            truth, line = np.log(ahead["loss"]), np.polyfit(np.log(known["n_params"]), np.log(known["loss"]), 1)
+            log = {name: np.log(got[name].to_numpy()) - truth.to_numpy() for name in ("loss", "lo", "hi")}
+            straight = np.polyval(line, np.log(ahead["n_params"])) - truth
+            lines.append(
+                {
+                    "eval": on,
+                    "peak rates": rates,
+                    "sizes fitted": count,
+                    "asked": f"{len(sizes) - count} above",
+                    "error": _root_mean_square(log["loss"]),
+                    "straight line": _root_mean_square(straight),
+                    "half-width": f"{50 * np.mean(log['hi'] - log['lo']):.1f}",
+                    "inside 90 %": f"{np.mean((log['lo'] <= 0) & (log['hi'] >= 0)):.2f}",
+                }
+            )
+    return pd.DataFrame(lines)
+
+
+def _root_mean_square(errors: Array) -> str:
+    return f"{100 * np.sqrt(np.mean(np.square(errors))):.1f}"
+
+
 def optima(folder: Path) -> pd.DataFrame:
     """Return the least replay that keeps the papers' limits, by them and without any run."""
     asked = {"n_params": 8.1e9, "ptpp": 279, "tokens": 72e9, "shift": "language", "max_forgetting": 0.02}
@@ -240,6 +280,7 @@ def tables(folder: str | None) -> dict[str, pd.DataFrame]:
     drawn = pd.concat([points, more], ignore_index=True)
     drawn = drawn.assign(x=drawn["x"].map("{:.4g}".format), y=drawn["y"].map("{:.3f}".format))
     made = {"replay": taken, "gain": kept, "exponents": by_corpus, "predicts": predicted(each), "pairs": pairs(rows)}
+    made["ahead"] = scales_ahead(data_file("delphi_midtrain.csv", folder))
     return made | {"optima": optima(data_file(REPLAY, folder).parent), "points": drawn}
 
 
