@@ -38,6 +38,7 @@ MOST_LEVELS = 8
 SIZE_RISES = 0.03  # log loss, by which a larger model may be worse: rates are rarely tuned for each
 SIZE_OFF = 0.18  # log loss, by which one size lies off the line through the others
 STEEPEST = 0.42  # d log loss / d log size; .34 is published for the part of the loss that size can lower at all
+SURE_PAIRS = 4  # pairs of rows, all of which rise with size
 SEED = 0.003  # relative difference of the losses of two seeds
 FOLDS = 10
 NEIGHBOURS, MOST_COMPARED = 3, 400
@@ -350,7 +351,8 @@ def _between_pairs(rows: pd.DataFrame, code: npt.NDArray[np.intp], n: int) -> tu
     best, gaps, between = 0, None, None
     for place in bins:
         cells = pd.DataFrame({"loss": np.log(rows["loss"].to_numpy(dtype=float)), "size": code})
-        wide = cells.groupby([*(one.to_numpy() for one in alike), place, "size"])["loss"].mean().unstack("size")
+        keys = [*(one.to_numpy() for one in alike), place, "size"]
+        wide = cells.groupby(keys, dropna=False)["loss"].mean().unstack("size")
         values = wide.reindex(columns=range(n)).to_numpy(dtype=float)
         pairs = [(i, j) for i in range(n) for j in range(i + 1, n)]
         moved = [values[:, j] - values[:, i] for i, j in pairs]
@@ -369,6 +371,9 @@ def _between_pairs(rows: pd.DataFrame, code: npt.NDArray[np.intp], n: int) -> tu
         return None
     off = np.concatenate([one - np.median(one) for one in gaps if len(one)])
     error = TIMES * max(1.4826 * float(np.median(np.abs(off))), 2 * SEED) / math.sqrt(min(c for *_, c in known))
+    every = np.concatenate(gaps)
+    if len(every) >= SURE_PAIRS and every.min() > 0:  # differences that all rise may differ, and are no error
+        error = min(error, float(every.min()))
     effect: Floats = np.linalg.lstsq(matrix, moves, rcond=None)[0]
     return effect, error
 

@@ -329,10 +329,10 @@ def _replay(runs: Runs, tables: dict[str, pd.DataFrame]) -> Iterator[Finding]:
     together: dict[str, float] = {
         str(runs.role(name)): value for name in tables if (value := correlation_with_replay(tables[name])) is not None
     }
-    source, target = together.get("source"), together.get("target")
-    wrong = [role for role, value in (("source", source), ("target", target)) if value is not None]
-    wrong = [role for role in wrong if (together[role] > CLEAR if role == "source" else together[role] < -CLEAR)]
-    if not wrong or (len(wrong) == 1 and source is not None and target is not None):
+    # The share of the new corpus makes the source loss rise and the target loss fall.
+    as_new = {role: value if role == "source" else -value for role, value in together.items()}
+    wrong = [role for role in ("source", "target") if as_new.get(role, 0.0) > CLEAR]
+    if not wrong or min(as_new.values()) < -CLEAR:
         return
     said = {"source": "the source loss rises with replay", "target": "the target loss falls with replay"}
     yield Finding(

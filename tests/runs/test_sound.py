@@ -34,6 +34,19 @@ def test_mistakes_are_noticed():
     assert len([case for case in found if case.ended in ("error", "refused")]) > IN_CI / 2
 
 
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        (54, "replay-reversed"),  # shares of 0 and 5 % tell by the source loss alone
+        (60, "rising-with-size"),  # no adapted runs are alike else; base models are
+    ],
+)
+def test_mistakes_that_few_rows_tell(number, code):
+    (case,) = [*cases([number], 44)]
+    assert code in case.codes
+    assert case.clean_errors == ()
+
+
 def tables():
     for name in cl.examples.EXAMPLES:
         yield pytest.param(name, id=name)
