@@ -45,16 +45,16 @@ class Numbers:
         Whether its numbers have no fractions.
     within
         Whether it changes along runs, as tokens do and no setting does.
-    source, target
-        By how much the log losses of these roles change from its lowest to its highest value; 0 where unknown.
     missing
         The inputs of laws that no column gives.
-    sized
-        Whether parameters are known, or another column may count them.
     params
         The median size; 0 where it is not known.
     steps_count
         Whether steps would give tokens, as the tokens of one are known.
+    sized
+        Whether parameters are known, or another column may count them.
+    source, target
+        By how much the log losses of these roles change from its lowest to its highest value; 0 where unknown.
     """
 
     name: str
@@ -63,12 +63,12 @@ class Numbers:
     levels: int
     whole: bool
     within: bool
-    source: float
-    target: float
     missing: tuple[str, ...]
-    sized: bool
     params: float
     steps_count: bool | None
+    sized: bool = False
+    source: float = 0.0
+    target: float = 0.0
 
     @property
     def per_param(self) -> bool:

@@ -31,8 +31,12 @@ class Problems:
         self.choices: tuple[str, ...] = ()
 
     def add(self, message: str, choices: Iterable[str] = ()) -> None:
-        """Note a problem of the whole table, with the options that would answer it; those of the first one are kept."""
+        """Note a problem of the whole table, with the options that would answer it."""
         self.messages.append(f"{self.label}: {message}")
+        self.offer(choices)
+
+    def offer(self, choices: Iterable[str]) -> None:
+        """Note the options that would answer a problem; those of the first one are kept."""
         self.choices = self.choices or tuple(choices)
 
     def add_rows(
@@ -43,8 +47,6 @@ class Problems:
         expected: str,
         remedy: str,
         describe: Callable[[int], str] | None = None,
-        *,
-        choices: Iterable[str] = (),
     ) -> None:
         """Note the bad rows of a column, if there are any.
 
@@ -60,8 +62,6 @@ class Problems:
             What should stand there, and what the user can do.
         describe
             Tells what stands at a position, 0 <= position < n, where that is not the cell itself.
-        choices
-            The options that would answer it.
         """
         positions = np.flatnonzero(bad)
         if positions.size == 0:
@@ -75,7 +75,6 @@ class Problems:
             more = f"; and {positions.size - SHOWN} more" if positions.size > SHOWN else ""
             head = f"{self.label}, {where}, {positions.size} rows: {listed}{more}."
         self.messages.append(f"{head} Expected {expected}. {remedy}")
-        self.choices = self.choices or tuple(choices)
 
     def raise_if_any(self) -> None:
         """Raise all problems as one `DataError`, if there are any."""

@@ -239,7 +239,6 @@ def _numbers(runs: Runs, name: str, effects: Sequence[Effect], roles: Mapping[st
         source=change.get(roles.get("source", ""), 0.0),
         target=change.get(roles.get("target", ""), 0.0),
         missing=tuple(_missing(runs)),
-        sized=False,
         params=float(frame["n_params"].median()) if "n_params" in frame.columns else 0.0,
         steps_count=None if "step" in frame else "batch_tokens" in frame or tokens_of_a_step(frame) is not None,
     )

@@ -38,7 +38,8 @@ def add_repeated_rows(frame: pd.DataFrame, is_eval_assumed: bool, problems: Prob
 
     where = f"columns {', '.join(map(repr, ['run', 'eval', *positions]))}"
     remedy, choices = _remedy(frame, keys, is_eval_assumed)
-    problems.add_rows(where, frame["run"], repeated, "each point of a run once", remedy, described, choices=choices)
+    problems.add_rows(where, frame["run"], repeated, "each point of a run once", remedy, described)
+    problems.offer(choices)
 
 
 def copies(frame: pd.DataFrame) -> pd.Series[bool]:
@@ -93,7 +94,16 @@ def _as_counts(frame: pd.DataFrame, name: str) -> list[str]:
     if {"tokens", "step", "samples"} & set(frame.columns) or unreadable.any() or not (values >= 0).all():
         return []
     size = float(frame["n_params"].median()) if "n_params" in frame.columns else 0.0
-    levels, whole = len(np.unique(values)), bool(np.all(values % 1 == 0))
-    low, high = float(values.min()), float(values.max())
-    one = Numbers(name, low, high, levels, whole, True, 0.0, 0.0, ("tokens",), size > 0, size, False)
+    one = Numbers(
+        name,
+        low=float(values.min()),
+        high=float(values.max()),
+        levels=len(np.unique(values)),
+        whole=bool(np.all(values % 1 == 0)),
+        within=True,
+        missing=("tokens",),
+        sized=size > 0,
+        params=size,
+        steps_count=False,
+    )
     return [pair for _, pair in sorted(one.offers(), key=lambda offer: -offer[0]) if not pair.startswith(IGNORE)]
