@@ -152,22 +152,28 @@ class AcrossDomains(DCPT3):
         if self.ptpp == "none":
             return
         self.inputs = (*self.inputs, "ptpp")
-        self.equation = self.equation.replace(" + F/K^mu", " + F/K^mu + G/P^theta") if self.has_floor else self.equation
         if self.has_floor:
-            self.amplitudes = (*self.amplitudes, "G")
-            self.shapes = self.shapes | {"theta": EXPONENT}
+            self._add_floor()
         if self.is_gated:
-            if self.monotone == "paper":
-                raise UsageError(
-                    f"law {self.name}: monotone=paper is proved for one exponent of D, and ptpp={self.ptpp} lets it "
-                    f"vary with the budget. Take monotone=soft, or ptpp=floor."
-                )
-            gate = "B r^eta/D^(beta (1 - lambda g(P)))"
-            self.equation = self.equation.replace("B r^eta/D^beta", gate) + ",  g = P^zeta/(1+P^zeta)"
-            self.shapes = self.shapes | {"lambda": Shape(0.0, 1.0, start=(0.1, 0.9), scale="linear"), "zeta": ZETA}
+            self._add_gate()
         else:  # a gate raises the loss, as a floor lowers it
             self.decreasing = (*self.decreasing, "ptpp")
             self.vanishing = self.vanishing | {"ptpp": ("G",)}
+
+    def _add_floor(self) -> None:
+        self.equation = self.equation.replace(" + F/K^mu", " + F/K^mu + G/P^theta")
+        self.amplitudes = (*self.amplitudes, "G")
+        self.shapes = self.shapes | {"theta": EXPONENT}
+
+    def _add_gate(self) -> None:
+        if self.monotone == "paper":
+            raise UsageError(
+                f"law {self.name}: monotone=paper is proved for one exponent of D, and ptpp={self.ptpp} lets it "
+                f"vary with the budget. Take monotone=soft, or ptpp=floor."
+            )
+        gate = "B r^eta/D^(beta (1 - lambda g(P)))"
+        self.equation = self.equation.replace("B r^eta/D^beta", gate) + ",  g = P^zeta/(1+P^zeta)"
+        self.shapes = self.shapes | {"lambda": Shape(0.0, 1.0, start=(0.1, 0.9), scale="linear"), "zeta": ZETA}
 
     def of_table(self, frame: pd.DataFrame) -> Self:
         """Return the law that reads its coefficients where all domains have losses: at the table's shortest probe."""
