@@ -271,6 +271,11 @@ class _Curve:
     won: Array
     gradient: Array
 
+    @property
+    def noise_floor(self) -> Array:
+        """Standard deviation of one outcome by seeds and printed decimals, (n,)."""
+        return np.asarray(np.minimum(FLOOR, 0.25 * self.amplitude * self.log))
+
     @classmethod
     def of(cls, law: Learned, outcome: Outcome, frame: pd.DataFrame) -> _Curve:
         amplitude, reach = features(frame)
@@ -329,13 +334,26 @@ class Outlook:
         return np.asarray(special.ndtr(0.5 * (low + high)))
 
 
-def _by_rates(law: Learned, at: _Curve, frame: pd.DataFrame) -> tuple[Array, Array]:
-    """Return the derivatives of the log of the first part in the logs of the relative rate and of the peak, (n,)."""
+def _of_missing_inputs(law: Learned, at: _Curve, frame: pd.DataFrame) -> list[Array]:
+    """Return the standard deviations of the log of the first part that follow from inputs left out, (n,) each.
+
+    Novelty, peak rate and peak of pre-training are one unknown number each, the same for all rows.
+    """
     peak, pretrain = _rates(frame)
-    told = dict(zip(FEATURES, law.mean, strict=True))
-    relative = at.slope * told["reach_relative_rate"] + told["amplitude_relative_rate"]
-    relative = relative + told["amplitude_low_rate"] * LOW / (LOW + peak / pretrain)
-    return relative, at.slope * told["reach_rate"]
+    coefficient = dict(zip(FEATURES, law.mean, strict=True))
+    # Derivatives in the logs of the relative rate and of the peak of pre-training.
+    relative = at.slope * coefficient["reach_relative_rate"] + coefficient["amplitude_relative_rate"]
+    relative = relative + coefficient["amplitude_low_rate"] * LOW / (LOW + peak / pretrain)
+    absolute = at.slope * coefficient["reach_rate"]
+    no_peak, no_pretrain, no_losses = (
+        frame[name].isna().to_numpy(dtype=float) for name in ("lr_peak", "lr_pretrain", "novelty")
+    )
+    return [
+        no_losses * coefficient["amplitude_novelty"] * NEW_SPREAD,
+        no_peak * relative * TYPICAL_SPREAD,
+        # Where the rate is known and that of pre-training is not, both the ratio and the peak are in doubt.
+        no_pretrain * (absolute - (1.0 - no_peak) * relative) * PEAK_SPREAD,
+    ]
 
 
 def expected(outcome: Outcome, frame: pd.DataFrame, law: Learned | None = None, gain: Learned | None = None) -> Outlook:
@@ -353,14 +371,8 @@ def expected(outcome: Outcome, frame: pd.DataFrame, law: Learned | None = None, 
     at = _Curve.of(chosen, outcome, frame)
     variance = np.einsum("ij,jk,ik->i", at.gradient, chosen.covariance, at.gradient) + chosen.noise**2
     variance += chosen.between_amplitude**2 + (at.slope * chosen.between_reach) ** 2
-    relative, absolute = _by_rates(chosen, at, frame)
-    no_peak, no_pretrain, no_losses = (
-        frame[name].isna().to_numpy(dtype=float) for name in ("lr_peak", "lr_pretrain", "novelty")
-    )
-    variance += no_losses * (chosen.mean[FEATURES.index("amplitude_novelty")] * NEW_SPREAD) ** 2
-    variance += no_peak * (relative * TYPICAL_SPREAD) ** 2
-    # Where the rate is known and that of pre-training is not, both the ratio and the peak are in doubt.
-    variance += no_pretrain * ((absolute - (1.0 - no_peak) * relative) * PEAK_SPREAD) ** 2
+    for cause in _of_missing_inputs(chosen, at, frame):
+        variance += cause**2
     back = chosen.back + chosen.back_tiny * tiny(frame["n_params"])
     rest = -at.amplitude * back * at.won
     if outcome == "forgetting":
@@ -370,7 +382,7 @@ def expected(outcome: Outcome, frame: pd.DataFrame, law: Learned | None = None, 
         taught = learned_of_replay(frame, gain or learned("gain"))
     if "constant" in frame.columns:
         rest = rest + chosen.undecayed * undecayed(frame)
-    wide = np.hypot(chosen.between_back * at.amplitude * at.won, np.minimum(FLOOR, 0.25 * at.amplitude * at.log))
+    wide = np.hypot(chosen.between_back * at.amplitude * at.won, at.noise_floor)
     return Outlook(at.amplitude * at.log, np.sqrt(variance), rest, wide, *taught)
 
 
@@ -415,15 +427,7 @@ def doubt_of_changes(outcome: Outcome, frame: pd.DataFrame, known_shift: bool = 
     """
     chosen = learned(outcome)
     at, said = _Curve.of(chosen, outcome, frame), expected(outcome, frame)
-    relative, absolute = _by_rates(chosen, at, frame)
-    no_peak, no_pretrain, no_losses = (
-        frame[name].isna().to_numpy(dtype=float) for name in ("lr_peak", "lr_pretrain", "novelty")
-    )
-    unsaid = [  # one unknown number each, the same for all rows
-        no_losses * chosen.mean[FEATURES.index("amplitude_novelty")] * NEW_SPREAD,
-        no_peak * relative * TYPICAL_SPREAD,
-        no_pretrain * (absolute - (1.0 - no_peak) * relative) * PEAK_SPREAD,
-    ]
+    missing = _of_missing_inputs(chosen, at, frame)
     between = [
         np.full(len(frame), chosen.between_amplitude),
         at.slope * chosen.between_reach,
@@ -435,10 +439,10 @@ def doubt_of_changes(outcome: Outcome, frame: pd.DataFrame, known_shift: bool = 
     coefficients = at.gradient @ np.linalg.cholesky(chosen.covariance)
     won = scale * chosen.between_back * at.amplitude * at.won
     taught = scale * said.taught * said.taught_spread
-    floor = scale * np.minimum(FLOOR, 0.25 * said.part)
+    floor = scale * at.noise_floor
     none = np.zeros(len(frame))
     return {
-        "parameters": Doubt(of_part[:, None] * np.column_stack([coefficients, *unsaid]), none),
+        "parameters": Doubt(of_part[:, None] * np.column_stack([coefficients, *missing]), none),
         "form": Doubt(np.column_stack([*(of_part * one for one in between), won, taught]), none),
         "noise": Doubt(np.zeros((len(frame), 0)), (of_part * chosen.noise) ** 2 + floor**2),
     }
