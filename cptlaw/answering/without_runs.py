@@ -7,7 +7,7 @@ share of its source loss, the gain as a share of its target loss.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
 
@@ -23,7 +23,7 @@ from cptlaw.commands import command_line
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy
 from cptlaw.fitting.learned import forgetting_and_gain as studies
-from cptlaw.fitting.prior_fit import PRIOR, SHIFT_ASSUMED, PriorFit, prior_fit
+from cptlaw.fitting.prior_fit import SHIFT_ASSUMED, KnownBase, PriorFit, prior_fit
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.mixes.repetition import effective_tokens
 from cptlaw.planning.result import flops_of
@@ -162,8 +162,8 @@ def _setting(question: Asked, shift: str | None) -> Setting:
         )
     if question.ptpp is None or missing:
         raise UsageError(f"answer without runs needs to know {'; and '.join(missing)}.")
-    known = {name: getattr(question, name) for name in PRIOR if name != "shift"}
-    source, target = (prior_fit(on, shift=shift, **known) for on in ("source", "target"))
+    known = KnownBase(**{one.name: getattr(question, one.name) for one in fields(KnownBase)})
+    source, target = (prior_fit(on, known, shift) for on in ("source", "target"))
     peak = question.lr_peak or studies.TYPICAL * source.lr_pretrain
     repeated = (question.max_epochs or 1.0) > 1.0
     unique = question.target_tokens if repeated else None

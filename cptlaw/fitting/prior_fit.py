@@ -333,30 +333,12 @@ class PriorFit(Fit):
         return self.to_dict() | known | {"study": self.study.to_dict()}
 
 
-# What may be said of a study before it has runs.
-PRIOR = ("shift", "n_params", "ptpp", "lr_peak", "lr_pretrain", "base_source_loss", "base_target_loss", "replay_of")
-
-
-def prior_fit(
-    on: str,
-    *,
-    shift: str | None = None,
-    n_params: Quantity = None,
-    ptpp: Quantity = None,
-    lr_peak: Quantity = None,
-    lr_pretrain: Quantity = None,
-    base_source_loss: Quantity = None,
-    base_target_loss: Quantity = None,
-    replay_of: str | None = None,
-) -> PriorFit:
-    """Return what studies of others say of a loss, as a fit without rows.
+@dataclass(frozen=True)
+class KnownBase:
+    """What may be said of a study before it has runs, as users give it.
 
     Parameters
     ----------
-    on
-        The loss, by its role.
-    shift
-        Kind of new text; ``None`` where it was not told.
     n_params, ptpp, lr_peak
         The base model and the peak rate of CPT, where points leave them open.
     lr_pretrain
@@ -365,6 +347,45 @@ def prior_fit(
         Losses of the base model.
     replay_of
         ``"other"`` where the base model has never read the replayed text.
+    """
+
+    n_params: Quantity = None
+    ptpp: Quantity = None
+    lr_peak: Quantity = None
+    lr_pretrain: Quantity = None
+    base_source_loss: Quantity = None
+    base_target_loss: Quantity = None
+    replay_of: str | None = None
+
+    def positive(self, name: str) -> float | None:
+        """Return a number by its name; None where it was not given.
+
+        Raises
+        ------
+        UsageError
+            If it is not above 0.
+        """
+        value = getattr(self, name)
+        if value is None:
+            return None
+        named = f"{name} (--{name.replace('_', '-')})"
+        number = parse_quantity(value, named)
+        if not 0 < number < np.inf:
+            raise UsageError(f"{named}: {value!r}. Expected a number above 0.")
+        return number
+
+
+def prior_fit(on: str, known: KnownBase, shift: str | None = None) -> PriorFit:
+    """Return what studies of others say of a loss, as a fit without rows.
+
+    Parameters
+    ----------
+    on
+        The loss, by its role.
+    known
+        The base model, its losses and rates.
+    shift
+        Kind of new text; ``None`` where it was not told.
 
     Raises
     ------
@@ -373,31 +394,21 @@ def prior_fit(
     """
     if on not in ("source", "target"):
         raise UsageError(f"on (--on): {on!r}. Without runs there are two losses: source and target.")
-    if replay_of not in (None, "own", "other"):
-        raise UsageError(f"replay_of (--replay-of): {replay_of!r}. Expected own or other.")
-    source, target = _positive(base_source_loss, "base_source_loss"), _positive(base_target_loss, "base_target_loss")
+    if known.replay_of not in (None, "own", "other"):
+        raise UsageError(f"replay_of (--replay-of): {known.replay_of!r}. Expected own or other.")
+    source, target = known.positive("base_source_loss"), known.positive("base_target_loss")
     novelty = None if source is None or target is None else float(np.log(target / source))
-    pretrain = _positive(lr_pretrain, "lr_pretrain")
-    study = StudyPrior(studies.known_shift(shift), pretrain, novelty, unread=replay_of == "other")
+    pretrain = known.positive("lr_pretrain")
+    study = StudyPrior(studies.known_shift(shift), pretrain, novelty, unread=known.replay_of == "other")
     return PriorFit(
         on,
         "source" if on == "source" else "target",
-        _positive(n_params, "n_params"),
-        _positive(ptpp, "ptpp"),
-        _positive(lr_peak, "lr_peak"),
+        known.positive("n_params"),
+        known.positive("ptpp"),
+        known.positive("lr_peak"),
         study,
         source if on == "source" else target,
     )
-
-
-def _positive(value: Quantity, name: str) -> float | None:
-    if value is None:
-        return None
-    named = f"{name} (--{name.replace('_', '-')})"
-    number = parse_quantity(value, named)
-    if not 0 < number < np.inf:
-        raise UsageError(f"{named}: {value!r}. Expected a number above 0.")
-    return number
 
 
 EQUATION = "L = L0 (1 + forgetting) of the source, L0 exp(-gain) of the target, as studies of others say"

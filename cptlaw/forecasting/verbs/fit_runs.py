@@ -16,7 +16,7 @@ from cptlaw.fitting.auto.fit_one import fit_one
 from cptlaw.fitting.fit_cache import FITS, what_decides
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.learned.forgetting_and_gain import known_shift
-from cptlaw.fitting.prior_fit import PriorFit, Quantity, prior_fit
+from cptlaw.fitting.prior_fit import KnownBase, PriorFit, Quantity, prior_fit
 from cptlaw.fitting.solving.options import HowToFit
 from cptlaw.fitting.study_prior import StudyPrior
 from cptlaw.forecasting.scores.derived import resolve_score_or_eval
@@ -113,21 +113,13 @@ def fit(
     FitError
         If the rows cannot determine the law: too few points, or an input with a single level.
     """
-    base: dict[str, Any] = {
-        "n_params": n_params,
-        "ptpp": ptpp,
-        "lr_peak": lr_peak,
-        "lr_pretrain": lr_pretrain,
-        "base_source_loss": base_source_loss,
-        "base_target_loss": base_target_loss,
-        "replay_of": replay_of,
-    }
+    base = KnownBase(n_params, ptpp, lr_peak, lr_pretrain, base_source_loss, base_target_loss, replay_of)
     of_one: HowToFit = {"delta": delta, "starts": starts, "fix": fix, "tie": tie, "bound": bound, "prior": prior}
     if runs is None and (law_name is None or (isinstance(law_name, str) and law_name == "auto")):
         of_rows = {"where": where, **of_one, "schedules": schedules, "restraint": restraint}
         _refuse_given(of_rows, "is for a fit to runs, and no runs were given")
-        return prior_fit(on or "target", shift=shift, **base)
-    _refuse_given(base, "says what a base model is without runs; with runs their rows say it")
+        return prior_fit(on or "target", base, shift)
+    _refuse_given(vars(base), "says what a base model is without runs; with runs their rows say it")
     law_name, runs, on, where = parse_fit_arguments(law_name, runs, on, where)
     if restraint not in (None, "none"):
         raise UsageError(f"restraint={restraint!r}: expected none, which fits the rows alone.")
