@@ -228,7 +228,7 @@ class Average(Fit):
         return (
             f"by {len(self.folds)} rollouts along {', '.join(along)}, up to "
             f"{float(np.exp(np.abs(np.array([fold.reach for fold in self.folds])).max())):.2g}-fold beyond what they "
-            f"fit; back-tests in the direction of the forecast count more"
+            f"fit; those in the direction of the forecast count more"
         )
 
     @property
