@@ -35,7 +35,7 @@ from cptlaw.laws.shared_tokens import WHOLE
 from cptlaw.planning import MixPlan
 from cptlaw.planning.points import chances
 from cptlaw.planning.report_scenario import ReportOfRuns
-from cptlaw.runs import Runs
+from cptlaw.runs import Runs, questions
 from cptlaw.runs.schema import COLUMNS
 from cptlaw.schedules import Schedule
 from cptlaw.units import format_quantity
@@ -195,6 +195,7 @@ def _roles(runs: Runs, question: Asked) -> list[str]:
     if needed:
         listed = "".join(f"\n  {text}" for text in missing)
         evals = f"\nEvals found: {', '.join(map(repr, runs.evals))}." if any("eval" in text for text in missing) else ""
+        evals += "".join(f" By what losses do: {one.flag}" for one in questions(runs) if evals and not one.name)
         raise UsageError(f"{runs.label} leaves open what an answer needs. Say:{listed}{evals}")
     return [role for role in ("target", "source") if role in roles]
 

@@ -48,7 +48,10 @@ def require_differences(frame: pd.DataFrame, histories: Sequence[History], told:
     whole = [name for name in frame.columns if name not in _OF_POINTS]
     for run, rows in frame.groupby("run", sort=False):
         rate = rows["lr"].max() if "lr" in rows else None
-        alike[(*(_whole(rows[name]) for name in whole), _whole(pd.Series([rate])))].append(str(run))
+        length = max((rows[name].max() for name in ("step", "tokens") if name in rows), default=1.0)
+        # One of another length by a third follows another schedule, which tells it apart.
+        order = round(3.0 * float(np.log(max(length, 1.0)))) if length == length else None
+        alike[(*(_whole(rows[name]) for name in whole), _whole(pd.Series([rate])), order)].append(str(run))
     for runs in alike.values():
         apart = _apart(frame[frame["run"].isin(runs)]) if len(runs) > 1 else None
         if apart is not None:
@@ -106,11 +109,13 @@ def _message(
     else:
         look, how = "No settings lie beside these logs (config.json, args.json, config.yaml)", ""
     pattern = pattern_of([history.run for history in histories])
-    by_name = f"their names look like --pattern '{pattern}'; or " if pattern else "--pattern, where names tell it, or "
+    by_name = f"their names look like --pattern '{pattern}'" if pattern else "--pattern, where names tell it"
+    by_name += " (put {replay%}, {ptpp}, {lr_peak}, .. in the place of {any1})" if "{any1}" in by_name else ""
     return (
         f"{histories[0].path}: {len(runs)} runs differ by nothing in the table, and in loss by more than noise: of "
         f"eval {name!r} {low!r} has {least:.4g} and {high!r} {most:.4g}. What was set differently is missing: replay, "
-        f"rate, size, .. {look}{how}. Say it: {by_name}--settings TABLE.csv, with a row per run (run,replay,..)."
+        f"rate, size, .. {look}{how}. Say it to cptlaw import: {by_name}; or --settings TABLE.csv, with a "
+        "row per run (run,replay,..)."
     )
 
 
@@ -120,7 +125,7 @@ def _generalised(name: str, names: Sequence[str]) -> str:
 
     def part(match: re.Match[str]) -> str:
         word, unit = match["word"].lower(), match["unit"].upper()
-        if unit and word not in _MEANT:
+        if unit and word not in _MEANT and not match["counts"]:
             meant = "{n_params}"
         elif word in _MEANT and not unit:
             meant = _MEANT[word]

@@ -260,7 +260,7 @@ def _with_batch(history: History, wanted: Wanted, whole: Mapping[str, object], n
     if factors is None:
         return wanted
     text = " x ".join(f"{key} {value:g}" for key, value in factors.items())
-    notes.append(f"run {history.run!r}: tokens are step x {text}, from its settings")
+    notes.append(f"tokens of a run are step x {text}, from its settings")
     return replace(wanted, batch_tokens=math.prod(factors.values()))
 
 

@@ -55,7 +55,7 @@ class Settings:
             said = [f"{key!r} ({range_of(key, histories)})" for key in self._kept]
             self.notes.append(
                 f"settings that vary and are kept as columns: {', '.join(said)}. Say which of them is what: "
-                f"--config replay={self._kept[0]}, or --columns of the next command"
+                f"--config COLUMN={self._kept[0]}, or --columns of the next command"
             )
         if self.told:
             self.notes.append(

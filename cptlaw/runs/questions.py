@@ -21,7 +21,7 @@ from cptlaw.findings import Finding
 from cptlaw.runs.candidates import LARGE, SMALL, UNLIKELY, Numbers, Offer, best_together
 from cptlaw.runs.convert import hashable, to_numbers
 from cptlaw.runs.derive import tokens_of_a_step
-from cptlaw.runs.evidence import MOST_LEVELS, Effect, Evidence
+from cptlaw.runs.evidence import MOST_LEVELS, STEP, Effect, Evidence
 from cptlaw.runs.expressions import IGNORE
 from cptlaw.runs.loss_questions import about_losses, about_roles, likely_roles
 from cptlaw.runs.question import Question, UnreadColumnError, as_flag
@@ -93,13 +93,22 @@ def _is_open(runs: Runs, name: str) -> bool:
     levels = hashable(column).nunique(dropna=True)
     if levels < 2:
         return False
-    _, unreadable = to_numbers(column)
+    values, unreadable = to_numbers(column)
+    if _is_length(frame, values):
+        return False
     n_runs = max(len(frame["run"].cat.categories), 1)
     if unreadable.any():
         return bool(levels <= min(MOST_LEVELS, max(2, n_runs // 3)))
     # A level that several rows of an eval share was set; what came out of a run seldom comes out twice.
     per_eval = len(frame) / max(len(frame["eval"].cat.categories), 1)
     return bool(levels <= max(2, per_eval / 2)) or not _is_outcome(name)
+
+
+def _is_length(frame: pd.DataFrame, values: Floats) -> bool:
+    """Whether numbers are those of the last step or of all tokens of runs, which the rows say already."""
+    ends = (frame.groupby("run", observed=True)[name].transform("max") for name in ("step", "tokens") if name in frame)
+    pairs = [(values, end.to_numpy(dtype=float)) for end in ends]
+    return any(end.max() > 0 and ((np.abs(one - end) < end / STEP) | (end == 0)).all() for one, end in pairs)
 
 
 def _is_outcome(name: str) -> bool:

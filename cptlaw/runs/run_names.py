@@ -17,7 +17,8 @@ IN_RUN = " in run"  # ends the name of such a column
 MOST_RUNS = 2000
 LEAST_ALIKE = 0.8  # share of the runs that are named in one way
 PART = re.compile(
-    r"(?P<word>[A-Za-z]*)(?P<sign>[-_=]?)(?P<number>\d+(?:\.\d+)?(?:e-?\d+)?)(?P<unit>[KMBkmb]?)(?![A-Za-z])"
+    r"(?P<word>[A-Za-z]*)(?P<sign>[-_=]?)(?P<number>\d+(?:\.\d+)?(?:e-?\d+)?)(?P<unit>[KMBkmb]?)"
+    r"(?=(?:(?P<counts>tok|step|it)[a-z]*)?(?![A-Za-z\d]|\.\d))"
 )
 _COUNTS_RUNS = frozenset("run exp id v job trial row try version seed s".split())
 

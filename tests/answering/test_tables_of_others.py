@@ -181,3 +181,10 @@ def test_a_limit_on_forgetting_chooses_among_six_rates(six_rates):
     # A lower rate forgets less and learns less: the one that was chosen learns most of those that are sure enough.
     lower = six_rates[(six_rates["lr_peak"] < found.lr_peak) & (six_rates["eval"] == "target")]["loss"]
     assert (lower > measured["target"]).all()
+
+
+def test_the_roles_that_losses_suggest_are_proposed():
+    frame = cl.examples.load("en-fr-pilot").where("tokens > 0").frame.astype({"eval": object})
+    frame["eval"] = frame["eval"].map({"source": "general", "target": "medical"})
+    with pytest.raises(UsageError, match=r"--source-eval general --target-eval medical$"):
+        cl.answer(frame, n_params="100K", tokens="1M", ptpp=62, max_forgetting="10%")

@@ -34,6 +34,11 @@ def test_runs_that_nothing_tells_apart_are_an_error(tmp_path):
     assert len(cl.import_logs(tmp_path)) == 4
 
 
+def test_runs_of_another_length_are_told_apart_by_it(tmp_path):
+    logs(tmp_path, short=[3.0, 2.5], long=[3.0, 2.8, 2.7, 2.6, 2.4])
+    assert len(cl.import_logs(tmp_path)) == 7
+
+
 def test_names_that_look_like_a_pattern_are_proposed(tmp_path):
     logs(tmp_path, **{"124M-p31-r25": [3.0, 2.5], "124M-p31-r50": [3.0, 2.8]})
     with pytest.raises(DataError, match=r"--pattern '\{n_params\}-p\{ptpp\}-r\{replay%\}'"):
@@ -47,6 +52,7 @@ def test_names_that_look_like_a_pattern_are_proposed(tmp_path):
         (["run1", "run2"], None),
         (["lr1e-4_s0", "lr3e-4_s1"], "lr{lr_peak}_s{seed}"),
         (["cpt-1.4B-replay=0.25", "cpt-1.4B-replay=0.5"], "cpt-{n_params}-replay={replay}"),
+        (["60M-en0-40Mtok", "60M-en10-1080Mtok"], "{n_params}-en{any1}-{any2}tok"),  # no number is cut in two
     ],
 )
 def test_patterns_of_names(names, pattern):

@@ -103,6 +103,15 @@ memory:  1.41GiB(1.79%)  \x1b[34mtps: 293,831\x1b[39m
 """
 
 
+def test_torchtitan_logs_count_tokens(tmp_path):
+    trainer = (
+        "[titan] 2026-01-01 - root - INFO - Trainer is initialized with local batch size 8, global batch size 64, \
+gradient accumulation steps 1, sequence length 2048, total steps 1000 (warmup 20)\n"
+    )
+    write(tmp_path / "titan.log", trainer + TITAN)
+    assert cells(cl.import_logs(tmp_path), "tokens") == [[100 * 64 * 2048]]
+
+
 def test_torchtitan_logs(tmp_path):
     write(tmp_path / "titan.log", TITAN)
     runs = cl.import_logs(tmp_path, batch_tokens=10_000, config={"n_params": "total_parameters"}, n_params_kind="total")

@@ -36,6 +36,19 @@ def test_whole_numbers_from_0_along_a_run_may_be_steps():
     assert runs.frame["tokens"].max() == 96 * 512e3
 
 
+@pytest.mark.parametrize("name", ["total_steps", "by_name"])
+def test_how_long_runs_are_is_told_by_their_rows(name):
+    """It was proposed as ptpp: runs of another length have another schedule, and other losses at the same tokens."""
+    cells = itertools.product((20e6, 60e6), (0.0, 0.2, 0.5), (400, 800, 1600), (0.25, 0.5, 1.0))
+    rows = [(f"cpt-{n / 1e6:g}M-{r}-{d / 10:g}Mtok", n, r, d, int(part * d)) for n, r, d, part in cells]
+    frame = pd.DataFrame(rows, columns=["run", "n_params", "replay", "total_steps", "step"]).assign(eval="target")
+    frame["loss"] = 4.0 - 0.1 * (frame["step"] / 100) ** 0.5 + 0.1 * frame["replay"] + frame["total_steps"] / 1e4
+    frame["tokens"] = 1e5 * frame["step"]
+    if name == "by_name":
+        frame = frame.drop(columns="total_steps")
+    assert cl.read(frame).open == ()
+
+
 def test_too_few_to_be_tokens_of_the_model_are_steps():
     frame = table([(x, y, 3.4 - y * 1e-6) for x, y in enumerate((3000, 9000, 30000, 200000) * 3)])
     frame = frame.assign(n_params=6e8).rename(columns={"x": "z"})
