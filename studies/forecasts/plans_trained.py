@@ -1,64 +1,64 @@
 """Plans that were trained: `answer` at a budget that it has not seen, the mix that it names run, and what came of it.
 
-For each table and its two largest sizes the runs at 279 tokens per parameter are held out. A scenario has 6 tokens of
-the new domain per parameter, and a limit on forgetting: what replay 0.15 or 0.40 cost there. `answer` sees the runs at
-15 to 124 and the base model's own losses, and says which replay keeps the limit with 80 % probability. That mix is
-trained from the base model at 279, and so is the rule of thumb: replay 0.25, the tokens of the new domain once.
+For two tables and their sizes from 46K a budget of pre-training is held out. A scenario has 6 tokens of the new domain
+per parameter, and a limit on forgetting: what replay 0.15 or 0.40 cost in the table there. A base model is trained to
+that budget, on text of newer packages than the table's. `answer` sees the table's runs below that budget and the new
+base model's own two losses, and says which replay keeps the limit with a probability of 80 %, and with one of 50 %.
+These mixes are trained from that base model, and so is the rule of thumb: replay 0.25.
 
-    python -m studies plans_trained plan                  # writes studies/measured/plans.csv and the two recipes
-    cptlaw sweep studies/recipes/plans_en_fr.yaml -o runs/en-fr --workers 1
-    cptlaw sweep studies/recipes/plans_python.yaml -o runs/python --workers 1
-    python -m studies collect_runs studies/recipes/plans_en_fr.yaml --store runs/en-fr -o plans_en_fr.csv
-    python -m studies collect_runs studies/recipes/plans_python.yaml --store runs/python -o plans_python.csv
-    python -m studies plans_trained                       # with both tables in studies/measured: what they measured
+    python -m studies plans_trained bases       # writes recipes: the base models, and the rule of thumb from each
+    cptlaw sweep studies/recipes/plans_sealed_french_279.yaml -o runs/plans-french --workers 1    # and the others
+    python -m studies collect_runs studies/recipes/plans_sealed_french_*.yaml --store runs/plans-french \\
+        -o studies/measured/plans_sealed_french.csv
+    python -m studies plans_trained plan        # plans from base models that have none: table, seals, recipes
+    cptlaw sweep .. ; python -m studies collect_runs ..          # the same commands train and collect the mixes
+    python -m studies plans_trained --write     # what they measured
 
-- limit held: whether the measured forgetting kept the limit;
-- tokens: those of the plan over the fewest with which the best measured mix within the limit gets the same target loss;
-- target above best: the target loss over that of the best measured mix within the limit that has as many tokens of the
-  new domain. Best mixes are read off the measured runs at the held-out budget, joined by straight lines.
+Twelve plans of an earlier `answer` were trained before (studies/measured/plans.csv), from the tables' own base models.
 """
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 import cptlaw as cl
-from studies.forecasts.plan_backtest import GRID, RISK, Measured, measured_at
-from studies.harness import MEASURED, SWEEPS, write_result
+from studies.forecasts.plan_backtest import measured_at
+from studies.harness import HOME, MEASURED, SWEEPS, show, write_result
 
-PLANS = MEASURED
-BUDGET, TARGET_ATPP, LIMITS, RULE = 279.0, 6.0, (0.15, 0.4), 0.25
-SIZES = {30352: ("30k", "30K", "3e-3"), 45936: ("46k", "46K", "3e-3"), 75072: ("75k", "75K", "2.1e-3")}
-TABLES = {"en-fr-ladder": "french", "docs-to-manuals": "manuals", "code-to-prose": "english"}
-SEEN = "lr_schedule == 'constant' and ptpp < 279 or tokens == 0"
+TARGET_ATPP, LIMITS, RULE, RISKS = 6.0, (0.15, 0.4), 0.25, (0.8, 0.5)
+BUDGETS = {45936: 279.0, 75072: 279.0, 124672: 124.0, 203952: 62.0}  # held out at a size
+SIZES = {45936: ("46k", "6e-3", "3e-3"), 75072: ("75k", "6e-3", "2.1e-3"), 124672: ("125k", "6e-3", "1.5e-3"),
+         203952: ("204k", "4e-3", "1.1e-3")}  # fmt: skip
+CORPORA = {"en-fr-ladder": ("english", "french"), "code-to-prose": ("python", "english")}
+EARLIER = {"en-fr-ladder": "french", "docs-to-manuals": "manuals", "code-to-prose": "english"}
+PLANS = MEASURED / "plans_sealed.csv"
+LOSSES = ("forgetting", "target_loss", "source_loss")
+ENDS = ("_lo", "", "_hi")
+MEASURES = ["measured", "target", "held", "forgetting inside", "target_loss inside"]
+KEY = ["table", "n_params", "limit of"]
 
-HEAD = """# The plans of the study plans_trained, trained: the mix that `answer` named, and replay 0.25 with as many
-# tokens of the new domain.
-name: {name}
+HEAD = """# Mixes that `answer` named (studies/measured/plans_sealed.csv), and replay 0.25 with as many new tokens.
+name: plans-{target}
 text:
-{texts}
+  {source}: {{files: ../../corpora/{source}/*.jsonl, group: group, validation: 1%}}
+  {target}: {{files: ../../corpora/{target}/*.jsonl, group: group, validation: 1%}}
 tokenizer: bytes
 context: 128
 batch: 8
 eval_sequences: 256
 models:
 {models}
-pretrain:
-  text: {source}
-  ptpp: [15, 31, 62, 124, 279]
-  peak: {{{peaks}}}
-  warmup: 100
-  decay: 15%
+pretrain: {{text: {source}, ptpp: [{budget:g}], peak: {{{peaks}}}, warmup: 100, decay: 15%}}
 adapt:
 """
 BLOCK = """  - source: {source}
     target: {target}
     replay: {replay:g}
     models: {model}
-    ptpp: 279
     tokens_per_param: {atpp:.4g}
     first_tokens_per_param: 0.5
     points_per_doubling: 2
@@ -66,11 +66,11 @@ BLOCK = """  - source: {source}
 """
 
 
-def known(name: str) -> cl.Runs:
-    """Return the runs of the usual rates and annealed base models of one seed, up to 75K parameters."""
+def known(name: str, largest: float = 75072, budget: float = 279.0) -> cl.Runs:
+    """Return the runs of one seed at the usual rates from annealed base models, up to a size and a budget."""
     runs = cl.examples.load(name)
     frame = runs.frame
-    keep = (frame["n_params"] < 1e5) & (frame["seed"] == 0) & (frame["ptpp"] <= BUDGET)
+    keep = (frame["n_params"] <= largest) & (frame["seed"] == 0) & (frame["ptpp"] <= budget)
     if "pretrain_decay" in frame:
         keep &= frame["pretrain_decay"] > 0
     adapted = frame[frame["tokens"] > 0]
@@ -82,238 +82,236 @@ def known(name: str) -> cl.Runs:
     return cl.read_runs(rows.drop(columns=["lr_peak"]), n_params_kind="total")
 
 
+def trained(name: str) -> pd.DataFrame:
+    """Return what was measured from the new base models of one table, of none at first."""
+    path = MEASURED / f"plans_sealed_{CORPORA[name][1]}.csv"
+    return pd.read_csv(path) if path.exists() else pd.DataFrame(columns=["n_params", "tokens", "eval", "loss"])
+
+
 def scenarios() -> pd.DataFrame:
-    """Return the scenarios: table, size, tokens of the new domain and the limit on forgetting."""
+    """Return the scenarios: table, size, held-out budget, tokens of the new domain and the limit on forgetting."""
     rows = []
-    for name in TABLES:
-        frame = known(name).frame
-        held_out = frame[frame["ptpp"] == BUDGET]
-        for n_params in sorted(held_out.loc[held_out["tokens"] > 0, "n_params"].unique())[-2:]:
+    for name in CORPORA:
+        for n_params, budget in BUDGETS.items():
+            held_out = known(name, n_params, budget).frame.query("ptpp == @budget and n_params == @n_params")
+            if not (held_out["tokens"] > 0).any():
+                continue
             measured = measured_at(held_out, n_params)
-            for replay in LIMITS:
+            for replay in np.minimum(LIMITS, measured.replay[-1]):  # beyond the most replay no cost was measured
                 tokens = min(TARGET_ATPP * n_params / (1 - replay), measured.tokens[-1])
                 limit = measured.at("source", replay, tokens) / measured.base - 1
-                rows.append((name, int(n_params), TARGET_ATPP * n_params, f"replay {replay:g}", round(limit, 4)))
-    return pd.DataFrame(rows, columns=["table", "n_params", "target_tokens", "limit of", "max_forgetting"])
+                rows.append((name, n_params, budget, TARGET_ATPP * n_params, f"replay {replay:g}", round(limit, 4)))
+    return pd.DataFrame(rows, columns=["table", "n_params", "ptpp", "target_tokens", "limit of", "max_forgetting"])
+
+
+def seen_by_the_planner(name: str, n_params: int, budget: float) -> cl.Runs | None:
+    """Return the table's runs below the held-out budget with the new base model's losses; None before it is trained."""
+    new = trained(name).query("n_params == @n_params and tokens == 0")
+    if new.empty:
+        return None
+    table = known(name, max(n_params, 75072), budget).frame.query("ptpp < @budget")
+    rows = new[[column for column in table if column in new]].assign(run=f"new {n_params}", base=f"new {n_params}")
+    return cl.read_runs(pd.concat([table, rows], ignore_index=True), n_params_kind="total")
 
 
 def planned(asked: pd.DataFrame) -> pd.DataFrame:
-    """Put the scenarios to `answer`; return them with its plans."""
+    """Put scenarios to `answer`, at 80 % and at even odds; return them with its plans."""
     rows = []
     for scenario in asked.to_dict("records"):
-        seen = known(scenario["table"]).where(SEEN)
-        got = cl.answer(
-            seen,
-            n_params=scenario["n_params"],
-            ptpp=BUDGET,
-            target_tokens=scenario["target_tokens"],
-            max_forgetting=scenario["max_forgetting"],
-            risk=RISK,
-        )
-        row = {**scenario, "feasible": got.feasible}
-        if got.feasible:
-            row |= {"replay": round(float(got.replay or 0.0), 3), "probability": got.probabilities["max-forgetting"]}
-            row |= {
-                name: getattr(got, name)
-                for name in ("forgetting", "forgetting_lo", "forgetting_hi", "target_loss", "target_loss_lo",
-                             "target_loss_hi")
-            }  # fmt: skip
-        rows.append(row)
-        print(*row.values(), flush=True)
+        seen = seen_by_the_planner(scenario["table"], scenario["n_params"], scenario["ptpp"])
+        if seen is None:
+            continue
+        question = {name: scenario[name] for name in ("n_params", "ptpp", "target_tokens", "max_forgetting")}
+        for risk in RISKS:
+            got = cl.answer(seen, **question, risk=risk)
+            row = {**scenario, "risk": risk, "feasible": got.feasible}
+            if got.feasible:
+                row |= {"replay": round(float(got.replay or 0.0), 3)}
+                row["probability"] = got.probabilities["max-forgetting"]
+                row |= {f"{name}{end}": getattr(got, f"{name}{end}") for name in LOSSES for end in ENDS}
+            else:
+                nearest = got.best_reachable or {}
+                row |= {"nearest replay": nearest.get("replay"), "probability": nearest.get("probability")}
+            rows.append(row)
+            print(*row.values(), flush=True)
     return pd.DataFrame(rows)
+
+
+def seal(plans: pd.DataFrame, output: Path) -> None:
+    """Seal the losses that plans of one new base model forecast."""
+    made = plans[plans["feasible"]].drop_duplicates("replay")
+    points = [
+        {"on": on, "law": "auto", "n_params": plan["n_params"], "ptpp": plan["ptpp"], "replay": plan["replay"],
+         "tokens": plan["target_tokens"] / (1 - plan["replay"]), "loss": plan[f"{on}_loss"],
+         "lo": plan[f"{on}_loss_lo"], "hi": plan[f"{on}_loss_hi"]}
+        for plan in made.to_dict("records") for on in ("target", "source")
+    ]  # fmt: skip
+    if points:
+        cl.register({"points": points, "interval": 0.9, "intervals": []}, output)
 
 
 def recipes(plans: pd.DataFrame) -> dict[str, str]:
-    """Return the recipes that train the plans and the rule of thumb: file name -> text."""
+    """Return the recipes that train mixes and the rule of thumb: file name -> text."""
     found = {}
-    for name, tables, source in (
-        ("plans_en_fr", ("en-fr-ladder", "docs-to-manuals"), "english"),
-        ("plans_python", ("code-to-prose",), "python"),
-    ):
-        mine = plans[plans["table"].isin(tables)]
-        texts = [source, *(TABLES[table] for table in tables)]
-        lines = [f"  {text}: {{files: ../../corpora/{text}/*.jsonl, group: group, validation: 1%}}" for text in texts]
-        sizes = [SIZES[size] for size in sorted(mine["n_params"].unique())]
+    for (table, budget), mine in plans.groupby(["table", "ptpp"], sort=False):
+        source, target = CORPORA[table]
+        sizes = [SIZES[size] for size in mine["n_params"].unique()]
         text = HEAD.format(
-            name=name.replace("_", "-"), texts="\n".join(lines), source=source,
-            models="\n".join(f"  {size[0]}: {{n_params: {size[1]}, seeds: [0]}}" for size in sizes),
-            peaks=", ".join(f"{size[0]}: 6e-3" for size in sizes),
+            source=source, target=target, budget=budget,
+            models="\n".join(f"  {name}: {{n_params: {name.upper()}, seeds: [0]}}" for name, *_ in sizes),
+            peaks=", ".join(f"{name}: {peak}" for name, peak, _ in sizes),
         )  # fmt: skip
-        mixes = [
-            (table, size, replay)
-            for (table, size), group in mine.groupby(["table", "n_params"], sort=False)
-            for replay in dict.fromkeys([RULE, *group["replay"].dropna()])
-        ]
-        for table, size, replay in mixes:
+        for size, group in mine.groupby("n_params", sort=False):
             model, _, peak = SIZES[size]
-            target, atpp = TABLES[table], TARGET_ATPP / (1 - replay)
-            text += BLOCK.format(source=source, target=target, replay=replay, model=model, atpp=atpp, peak=peak)
-        found[f"{name}.yaml"] = text
+            named = group["replay"].dropna() if "replay" in group else []
+            for replay in dict.fromkeys([RULE, *named]):
+                atpp = TARGET_ATPP / (1 - replay)
+                text += BLOCK.format(source=source, target=target, replay=replay, model=model, atpp=atpp, peak=peak)
+        found[f"plans_sealed_{target}_{budget:g}.yaml"] = text
     return found
 
 
-def best_with(measured: Measured, target_tokens: float, max_source_loss: float) -> float:
-    """Return the lowest target loss of a measured mix with so many tokens of the new domain that keeps the limit."""
-    replays = np.linspace(measured.replay[0], measured.replay[-1], GRID)
-    kept = [
-        measured.at("target", replay, target_tokens / (1 - replay))
-        for replay in replays[replays < 1]
-        if measured.at("source", replay, target_tokens / (1 - replay)) <= max_source_loss * (1 + 1e-9)
-    ]
-    return min(kept, default=float("nan"))
+def plan_the_rest() -> None:
+    """Plan where a new base model has been measured and no plan was made; keep the plans, seal them, write recipes."""
+    asked = scenarios()
+    kept = pd.read_csv(PLANS) if PLANS.exists() else pd.DataFrame(columns=KEY)
+    done = set(zip(kept["table"], kept["n_params"], strict=True))
+    new = planned(asked[[place not in done for place in zip(asked["table"], asked["n_params"], strict=True)]])
+    if new.empty:
+        return
+    for (table, n_params), mine in new.groupby(["table", "n_params"], sort=False):
+        seal(mine, HOME / "sealed" / f"plans_{CORPORA[table][1]}_{SIZES[n_params][0]}.json")
+    plans = pd.concat([kept, new], ignore_index=True) if len(kept) else new
+    plans.to_csv(PLANS, index=False, float_format="%.6g")
+    for name, text in recipes(asked.merge(plans, how="left")).items():
+        (SWEEPS / name).write_text(text, encoding="utf-8")
 
 
-def scored(plans: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per scenario and planner: what the trained mix measured.
+# -- what came of them -------------------------------------------------------------------------------------------------
 
-    Parameters
-    ----------
-    plans
-        As `planned` returns them.
-    runs
-        The measured losses of the trained mixes.
-    """
+
+def outcomes() -> pd.DataFrame:
+    """Return the plans whose mixes were trained with the forgetting and the target loss that these measured."""
     rows = []
-    for plan in plans.to_dict("records"):
-        held_out = known(plan["table"]).frame.query("ptpp == @BUDGET")
-        measured = measured_at(held_out, plan["n_params"])
-        limit = measured.base * (1 + plan["max_forgetting"])
-        for planner, replay in (("answer", plan.get("replay", np.nan)), ("rule of thumb", RULE)):
-            row = {name: plan[name] for name in ("table", "n_params", "limit of", "max_forgetting")}
-            row |= {"planner": planner, "replay": replay}
-            tokens = plan["target_tokens"] / (1 - replay)
-            of = runs[(runs["n_params"] == plan["n_params"]) & (runs["domain"] == TABLES[plan["table"]])]
-            of = of[np.isclose(of["replay"], replay, atol=5e-4) & np.isclose(of["tokens"], tokens, rtol=0.02)]
-            if not of.empty:
-                loss = of.groupby("eval", observed=True)["loss"].mean()
-                held = loss["source"] <= limit * (1 + 1e-9)
-                fewest = measured.fewest(tokens, float(loss["target"]), limit) if held else np.nan
-                row |= {
-                    "forgetting": loss["source"] / measured.base - 1,
-                    "limit held": bool(held),
-                    "target loss": loss["target"],
-                    "target above best": loss["target"] / best_with(measured, plan["target_tokens"], limit) - 1,
-                    "tokens": tokens / fewest,
-                }
-                if planner == "answer":
-                    row["forgetting in 90 %"] = plan["forgetting_lo"] <= row["forgetting"] <= plan["forgetting_hi"]
-                    row["target in 90 %"] = plan["target_loss_lo"] <= loss["target"] <= plan["target_loss_hi"]
-            rows.append(row)
-    return pd.DataFrame(rows)
+    for plan in pd.read_csv(PLANS).to_dict("records"):
+        runs = trained(plan["table"])
+        runs = runs[runs["n_params"] == plan["n_params"]]
+        base = runs[(runs["tokens"] == 0) & (runs["eval"] == "source")]["loss"].iloc[0]
+        last = runs.loc[runs[runs["tokens"] > 0].groupby(["replay", "eval"])["tokens"].idxmax()]
+        losses = last.pivot_table(index="replay", columns="eval", values="loss")
+        rule = losses.loc[np.isclose(losses.index, RULE)]
+        row = {**plan, "rule": rule["source"].iloc[0] / base - 1 if len(rule) else np.nan}
+        mine = losses.loc[np.isclose(losses.index, plan["replay"], atol=5e-4)]
+        if len(mine):
+            row |= {"measured": mine["source"].iloc[0] / base - 1, "target": mine["target"].iloc[0]}
+            row["held"] = row["measured"] <= plan["max_forgetting"]
+            for name, value in (("forgetting", row["measured"]), ("target_loss", row["target"])):
+                row[f"{name} inside"] = plan[f"{name}_lo"] <= value <= plan[f"{name}_hi"]
+        rows.append(row)
+    return pd.DataFrame(rows).reindex(columns=[*MEASURES, *(name for name in rows[0] if name not in MEASURES)])
 
 
-def totals(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per planner over the trained mixes."""
+def counted(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return what plans come to by probability and shift, beside the rule of thumb."""
+    rows = rows[rows["measured"].notna()]
     found = []
-    for planner, group in rows.groupby("planner", sort=False):
-        made = group[group["target loss"].notna()]
-        kept = made[made["limit held"].astype(bool)]
-        found.append(
-            {
-                "planner": planner,
-                "scenarios": len(group),
-                "trained": len(made),
-                "limit held": made["limit held"].astype(float).mean(),
-                "worst miss, points": 100 * (made["forgetting"] - made["max_forgetting"]).max(),
-                "target above best, where held": 100 * kept["target above best"].mean(),
-                "tokens, median": kept["tokens"].median(),
-            }
-        )
+    for risk in RISKS:
+        asked = rows[rows["risk"] == risk]
+        for name, group in [("both", asked), *asked.groupby("table", sort=False)] if len(asked) else []:
+            made, inside = len(group), "{:.0f} of {}".format
+            off, above = group["forgetting"] - group["measured"], group["target_loss"] / group["target"]
+            found.append(
+                {
+                    "probability asked": f"{100 * risk:.0f} %",
+                    "table": name,
+                    "plans trained": str(made),
+                    "limit held": inside(group["held"].sum(), made),
+                    "worst miss, points": f"{100 * (group['measured'] - group['max_forgetting']).max():+.1f}",
+                    "forgetting, forecast minus measured, points": f"{100 * off.mean():+.1f}",
+                    "its 90 % intervals that held": inside(group["forgetting inside"].sum(), made),
+                    "target, forecast over measured": f"{100 * (above.mean() - 1):+.1f} %",
+                    "its 90 % intervals that held ": inside(group["target_loss inside"].sum(), made),
+                    "rule of thumb held": inside((group["rule"] <= group["max_forgetting"]).sum(), made),
+                }
+            )
     return pd.DataFrame(found)
 
 
-def trained() -> pd.DataFrame:
-    """Return what the committed plans and runs come to, as `scored` has it."""
-    runs = pd.concat([pd.read_csv(PLANS / name) for name in ("plans_en_fr.csv", "plans_python.csv")], ignore_index=True)
-    runs["domain"] = runs["domain"].fillna(TABLES["code-to-prose"])  # a table of one domain has no such column
-    return scored(pd.read_csv(PLANS / "plans.csv"), runs)
+def listed(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return every plan as the page shows it; two scenarios may share a run."""
+    lines = []
+    for plan in rows.to_dict("records"):
+        line = {"table": plan["table"], "parameters": f"{plan['n_params'] / 1e3:.0f}K", "budget": f"{plan['ptpp']:g}"}
+        line |= {"limit": f"{100 * plan['max_forgetting']:.1f} %", "asked": f"{100 * plan['risk']:.0f} %"}
+        if not plan["feasible"]:
+            line["replay planned"] = "refused"
+            if pd.notna(plan["nearest replay"]):
+                chance = f"{100 * plan['probability']:.0f} %"
+                line["replay planned"] += f": {plan['nearest replay']:.2f} keeps it with {chance}"
+            lines.append(line)
+            continue
+        line["replay planned"] = f"{plan['replay']:.3f}"
+        low, middle, high = (100 * plan[f"forgetting{end}"] for end in ENDS)
+        line["forecast (90 %)"] = f"{middle:.0f} % ({low:.0f} to {high:.0f})"
+        low, middle, high = (plan[f"target_loss{end}"] for end in ENDS)
+        line["target, forecast (90 %)"] = f"{middle:.2f} ({low:.2f} to {high:.2f})"
+        if pd.notna(plan["measured"]):
+            line |= {"measured": f"{100 * plan['measured']:.1f} %", "held": "yes" if plan["held"] else "no"}
+            line["target, measured"] = f"{plan['target']:.2f}"
+        lines.append(line)
+    first = ["table", "parameters", "budget", "limit", "asked", "replay planned", "forecast (90 %)", "measured", "held"]
+    return pd.DataFrame(lines, columns=[*first, "target, forecast (90 %)", "target, measured"], dtype=object).fillna("")
+
+
+def earlier() -> pd.DataFrame:
+    """Return what the plans of an earlier `answer` came to, from the tables' own base models at budget 279."""
+    runs = pd.concat([pd.read_csv(MEASURED / name) for name in ("plans_en_fr.csv", "plans_python.csv")])
+    runs["domain"] = runs["domain"].fillna("english")  # a table of one domain has no such column
+    rows = []
+    for plan in pd.read_csv(MEASURED / "plans.csv").to_dict("records"):
+        base = measured_at(known(plan["table"]).frame.query("ptpp == 279"), plan["n_params"]).base
+        mine = runs[(runs["n_params"] == plan["n_params"]) & (runs["domain"] == EARLIER[plan["table"]])]
+        for planner, replay in (("answer", plan["replay"]), ("rule of thumb", RULE)):
+            of = mine[np.isclose(mine["replay"], replay, atol=5e-4) & (mine["eval"] == "source")]
+            of = of[np.isclose(of["tokens"], plan["target_tokens"] / (1 - replay), rtol=0.02)]
+            if not of.empty:
+                row = {name: plan[name] for name in KEY} | {"planner": planner, "replay": replay}
+                forgetting = of["loss"].mean() / base - 1
+                inside = plan["forgetting_lo"] <= forgetting <= plan["forgetting_hi"]
+                rows.append(row | {"miss": forgetting - plan["max_forgetting"], "inside": inside})
+    found = []
+    for planner, group in pd.DataFrame(rows).groupby("planner", sort=False):
+        held = group["miss"] <= 1e-9
+        of_run = held.groupby([group[name] for name in ("table", "n_params", "replay")]).min()
+        row = {"planner": planner, "plans": f"{len(group)} of 12", "limit held": f"{held.sum()} of {len(group)}"}
+        row["of distinct runs"] = f"{of_run.sum()} of {len(of_run)}"
+        row["worst miss, points"] = f"{100 * group['miss'].max():.1f}"
+        inside = f"{group['inside'].sum()} of {len(group)}" if planner == "answer" else "-"
+        found.append(row | {"90 % intervals that held": inside})
+    return pd.DataFrame(found)
 
 
 def tables() -> dict[str, pd.DataFrame]:
-    """Return every plan beside the rule of thumb, and what both come to; two scenarios may share a run."""
-    rows = trained()
-    plans = pd.read_csv(PLANS / "plans.csv")
-    key = ["table", "n_params", "limit of"]
-    by_planner = {name: group.set_index(key) for name, group in rows.groupby("planner")}
-    lines = []
-    for plan in plans.to_dict("records"):
-        at = tuple(plan[name] for name in key)
-        one, rule = by_planner["answer"].loc[at], by_planner["rule of thumb"].loc[at]
-        limit = plan["max_forgetting"]
-        row = {"table": at[0], "parameters": f"{at[1] / 1e3:.0f}K", "limit": f"{100 * limit:.1f} %"}
-        if plan["feasible"]:
-            low, high = (100 * plan[f"forgetting_{end}"] for end in ("lo", "hi"))
-            row["replay planned"] = f"{plan['replay']:.3f}"
-            row["forecast (90 %)"] = f"{100 * plan['forgetting']:.0f} % ({low:.0f} to {high:.0f})"
-            row["measured"] = f"{100 * one['forgetting']:.1f} %"
-            row["held"] = "yes" if one["limit held"] else "no"
-        held = "" if rule["limit held"] else ", broken"
-        lines.append(row | {"rule of thumb, measured": f"{100 * rule['forgetting']:.1f} %{held}"})
-    frame = pd.DataFrame(lines).fillna({"replay planned": "refused"}).fillna("")
-    totals_of = []
-    for name, group in by_planner.items():
-        made = group[group["target loss"].notna()].reset_index()
-        of_run = made.groupby(["table", "n_params", "replay"])["limit held"].min()
-        held = int(made["forgetting in 90 %"].astype(float).sum())
-        row = {
-            "planner": name,
-            "plans": f"{len(made)} of {len(group)}",
-            "limit held": f"{made['limit held'].sum()} of {len(made)}",
-        }
-        row["of distinct runs"] = f"{of_run.sum()} of {len(of_run)}"
-        row["worst miss, points"] = f"{100 * (made['forgetting'] - made['max_forgetting']).max():.1f}"
-        totals_of.append(row | {"90 % intervals that held": f"{held} of {len(made)}" if name == "answer" else "-"})
-    return {"plans": frame, "totals": pd.DataFrame(totals_of), "today": today()}
-
-
-def today() -> pd.DataFrame:
-    """Return the plans of a later `answer` (studies/measured/plans_today.csv) that were trained, and what came of them.
-
-    They were trained from another base model of the same recipe, on text of newer packages: forgetting counts from it.
-    """
-    tables = {name: pd.read_csv(PLANS / f"plans_{name}_today.csv") for name in ("en_fr", "python")}
-    rows = []
-    for plan in pd.read_csv(PLANS / "plans_today.csv").query("n_params == 45936").to_dict("records"):
-        runs = tables["en_fr" if plan["table"] == "en-fr-ladder" else "python"]
-        base = float(runs.loc[(runs["tokens"] == 0) & (runs["eval"] == "source"), "loss"].iloc[0])
-        last = runs.loc[runs.groupby(["run", "eval"])["tokens"].idxmax()].query("tokens > 0")
-        mine = last[np.isclose(last["replay"], plan["replay"], atol=5e-4)].set_index("eval")["loss"]
-        if mine.empty:
-            continue
-        low, middle, high = (100 * plan[f"forgetting{end}"] for end in ("_lo", "", "_hi"))
-        forgetting = mine["source"] / base - 1
-        row = {
-            "table": plan["table"],
-            "limit": f"{100 * plan['max_forgetting']:.1f} %",
-            "replay planned": f"{plan['replay']:.3f}",
-        }
-        row |= {"forecast (90 %)": f"{middle:.0f} % ({low:.0f} to {high:.0f})", "measured": f"{100 * forgetting:.1f} %"}
-        row |= {"held": "yes" if forgetting <= plan["max_forgetting"] else "no"}
-        target = (plan[f"target_loss{end}"] for end in ("_lo", "", "_hi"))
-        row["target, forecast (90 %)"] = "{1:.2f} ({0:.2f} to {2:.2f})".format(*target)
-        rows.append(row | {"target, measured": f"{mine['target']:.2f}"})
-    return pd.DataFrame(rows)
+    """Return what the plans come to, every plan, and what those of an earlier `answer` came to."""
+    rows = outcomes()
+    return {"totals": counted(rows), "plans": listed(rows), "earlier": earlier()}
 
 
 def main() -> None:
-    """Make the plans, or score what was trained."""
+    """Write recipes, make plans, or score what was trained."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="?", choices=("plan", "score"), default="score")
+    parser.add_argument("what", nargs="?", choices=("bases", "plan", "score"), default="score")
     parser.add_argument("--write", action="store_true", help="keep the tables in studies/results")
     asked = parser.parse_args()
-    if asked.what == "plan":
-        plans = planned(scenarios())
-        PLANS.mkdir(exist_ok=True)
-        plans.to_csv(PLANS / "plans.csv", index=False, float_format="%.6g")
-        for name, text in recipes(plans).items():
+    if asked.what == "bases":
+        for name, text in recipes(scenarios()).items():
             (SWEEPS / name).write_text(text, encoding="utf-8")
-        return
-    if asked.write:
+    elif asked.what == "plan":
+        plan_the_rest()
+    elif asked.write:
         write_result("plans_trained", tables())
-        return
-    rows = trained()
-    print(rows.to_string(index=False, float_format="{:.3f}".format, na_rep="-"))
-    print("\n" + totals(rows).to_string(index=False, float_format="{:.2f}".format))
+    else:
+        print(show(tables()))
 
 
 if __name__ == "__main__":

@@ -6,9 +6,13 @@ import shlex
 import subprocess
 import sys
 
+import pandas as pd
 import pytest
 
-from studies.harness import RESULTS, RESULTS_VARIABLE, held
+import cptlaw as cl
+from studies.forecasts.plans_trained import CORPORA
+from studies.forecasts.seals import SEALED
+from studies.harness import MEASURED, RESULTS, RESULTS_VARIABLE, held
 from studies.provenance import QUICK, ROOT, changes, differing, read
 
 NAMES = sorted(path.stem for path in RESULTS.glob("*.json"))
@@ -50,8 +54,13 @@ def test_the_seal_of_anchors_is_scored_as_the_file_says(named_study):
     assert held({"sealed": named_study("anchors_by_size").sealed()})["sealed"] == written
 
 
-def test_every_plan_that_was_made_has_been_trained():
-    plans, totals, _ = json.loads((RESULTS / "plans_trained.json").read_text(encoding="utf-8"))["tables"].values()
-    made = [row for row in plans["rows"] if row[3] != "refused"]
-    assert all(row[5] for row in made)
-    assert totals["rows"][0][1] == f"{len(made)} of {len(plans['rows'])}" == "10 of 12"
+def test_every_plan_was_sealed_with_what_it_forecasts():
+    sealed = {
+        (path.stem.split("_")[1], point["n_params"], point["replay"], point["on"]): point["loss"]
+        for path in SEALED.glob("plans_*.json")
+        for point in cl.load_seal(path).points
+    }
+    for plan in pd.read_csv(MEASURED / "plans_sealed.csv").query("feasible").to_dict("records"):
+        for on in ("source", "target"):
+            place = CORPORA[plan["table"]][1], plan["n_params"], plan["replay"], on
+            assert sealed[place] == pytest.approx(plan[f"{on}_loss"], rel=1e-5)
