@@ -19,6 +19,7 @@ from cptlaw.answering.with_runs import from_runs
 from cptlaw.answering.without_runs import from_studies
 from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import Finding, Remedy, by_severity
+from cptlaw.fitting.fit_cache import FITS
 from cptlaw.fitting.learned.forgetting_and_gain import known_shift
 from cptlaw.fitting.study_prior import StudyPrior
 from cptlaw.laws.shared_tokens import WHOLE
@@ -109,8 +110,12 @@ def answer(
     known = StudyPrior(known_shift(shift), question.lr_pretrain, unread=question.replay_of == "other")
     table = runs if isinstance(runs, Runs) else read_runs(runs)
     chosen = rows_of_corpus(table, domain, where)
-    refuse_unread(table, where)
-    about = _about_data(table if chosen is None else table.where(chosen), anyway)
+
+    def checked() -> tuple[Finding, ...]:
+        refuse_unread(table, where)
+        return _about_data(table if chosen is None else table.where(chosen), anyway)
+
+    about = FITS.fitted(checked, table, "checked", where, chosen, anyway)
 
     def ask(rows: str | None) -> Answer:
         if table.corpora and "replay" not in table.frame.columns:

@@ -11,7 +11,7 @@ import pandas as pd
 from cptlaw.answering.steps import NEXT_RUNS
 from cptlaw.errors import CptlawError
 from cptlaw.findings import Finding
-from cptlaw.planning.next_runs.cells import Bases, candidates
+from cptlaw.planning.next_runs.cells import Bases, Offer, candidates
 from cptlaw.planning.next_runs.open_forecast import open_forecast
 from cptlaw.planning.next_runs.suggestion import Suggestion
 from cptlaw.runs import Runs
@@ -41,9 +41,9 @@ def next_runs(
     noise: Finding | None = None
     try:
         cells = candidates(leading, runs.frame, row.iloc[0])
-        bases, forecast = Bases.of(runs.frame), open_forecast(leading, row, INTERVAL, fitted)
+        forecast = open_forecast(leading, row, INTERVAL, Offer(cells, Bases.of(runs.frame)), fitted)
         for budget in (share * flops for share in SHARES):
-            suggestion = forecast.answer(cells, bases, budget, NEXT_RUNS)
+            suggestion = forecast.answer(budget, NEXT_RUNS)
             told = {one.code for one in suggestion.findings}
             if suggestion.cells and "little-to-gain" not in told:
                 rate = float(row["lr_peak"].iloc[0]) if "lr_peak" in row else None

@@ -20,6 +20,7 @@ import pandas as pd
 
 from cptlaw.errors import CptlawError
 from cptlaw.laws.calculus import Array
+from cptlaw.laws.inputs import AnyRows, Columns
 
 SHARE, OF_TARGET = 0.4, 0.3  # of what is missed of a base model's source loss that its runs' two losses have too
 MEASURED = 0.05  # within this of one in size and budget a base model counts as measured
@@ -81,7 +82,7 @@ class BaseErrors:
         Of what is missed that the runs have too.
     """
 
-    def __init__(self, fit: Any, predict: Callable[[pd.DataFrame], Array], share: float = SHARE) -> None:
+    def __init__(self, fit: Any, predict: Callable[[Any], Array], share: float = SHARE) -> None:
         rows, base = fit.data, measured_bases(fit.base)
         self._predict, self._share, self.usual = predict, share, 0.0
         self._given: dict[str, float] = {}
@@ -101,9 +102,9 @@ class BaseErrors:
         self.usual = float(np.median(residuals[finite][own])) if own.any() else 0.0
         self._residuals = residuals[finite] - self.usual
 
-    def missed(self, models: pd.DataFrame, losses: Array) -> Array:
+    def missed(self, models: AnyRows, losses: Array) -> Array:
         """Return the log of measured losses of base models over what the law says of them, less what is usual, (n,)."""
-        if models.empty:
+        if not len(models):
             return np.zeros(0)
         try:
             with np.errstate(all="ignore"):
@@ -119,24 +120,27 @@ class BaseErrors:
         away = np.abs(at[:, None] - others[None]).max(axis=2) / MEASURED
         return np.asarray(np.clip(1.0 - away, 0.0, 1.0).max(axis=1), dtype=float)
 
-    def at(self, frame: pd.DataFrame) -> Array:
+    def at(self, frame: AnyRows) -> Array:
         """Return what is added to the log forecast of runs, (n,); nothing to base models themselves.
 
         Their own runs say more of a base model than its loss does: where those were fitted, nothing is added.
         """
         if not self.speaks or not {*KEYS, "tokens"} <= set(frame.columns):
             return np.zeros(len(frame))
-        keys = np.column_stack([frame[name].to_numpy(dtype=float) for name in KEYS])
+        frame = Columns.of(frame)
+        keys = np.column_stack([np.asarray(frame[name], dtype=float) for name in KEYS])
         models, back = np.unique(keys, axis=0, return_inverse=True)
         with np.errstate(divide="ignore", invalid="ignore"):
             at = np.log(models)
         residuals = interpolate_residuals(at, self._known, self._residuals)[0][back]
         if LOSS in frame.columns:
-            given = frame[LOSS].to_numpy(dtype=float)
+            given = np.asarray(frame[LOSS], dtype=float)
             measured = np.isfinite(given)
             if measured.any():
-                own = self.missed(frame.loc[measured, list(KEYS)], given[measured])
+                own = self.missed(
+                    Columns({name: frame[name] for name in KEYS}, frame.index).take(measured), given[measured]
+                )
                 residuals[measured] = np.where(np.isfinite(own), own, 0.0)
         alone = 1.0 - self._near(at, self._run)[back]
-        values = np.where(frame["tokens"].to_numpy(dtype=float) > 0, self._share * alone * residuals, 0.0)
+        values = np.where(np.asarray(frame["tokens"], dtype=float) > 0, self._share * alone * residuals, 0.0)
         return np.asarray(np.nan_to_num(values), dtype=float)

@@ -1,7 +1,8 @@
-"""What is computed of a fit once and kept with it."""
+"""What is computed of a fit, or of its rows, once and kept with it."""
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from functools import wraps
@@ -9,6 +10,7 @@ from typing import Any, TypeVar, cast
 
 OfFit = TypeVar("OfFit", bound=Callable[..., Any])
 Copied = TypeVar("Copied")
+Fact = TypeVar("Fact")
 ORIGINAL = "original"  # of a copy: the fit that it was made of
 
 
@@ -43,3 +45,20 @@ def fits_in(made: Any) -> Iterator[Any]:
         for one in (*parts, *getattr(made, "sources", ())):
             if one is not made:
                 yield from fits_in(one)
+
+
+_FACTS: dict[int, tuple[weakref.ref[Any], dict[Any, Any]]] = {}
+
+
+def cached_stat(rows: Any, key: Any, read: Callable[[], Fact]) -> Fact:
+    """Return what is asked of the same fitted rows, or fit, at every forecast: read once, and kept while these live."""
+    place = id(rows)
+    # By identity and not by content: hashing a table costs more than the fact, and a frame that has gone takes its
+    # facts along.
+    kept = _FACTS.get(place)
+    if kept is None or kept[0]() is not rows:
+        kept = _FACTS[place] = weakref.ref(rows, lambda _: _FACTS.pop(place, None)), {}
+    if key not in kept[1]:
+        kept[1][key] = read()
+    result: Fact = kept[1][key]
+    return result

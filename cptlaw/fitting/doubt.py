@@ -11,17 +11,20 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from scipy import special
 
+from cptlaw.fitting.cached import cached
 from cptlaw.fitting.curvature import covariance
 from cptlaw.fitting.members import Member
+from cptlaw.fitting.solving import columns
 from cptlaw.fitting.solving.huber import FLOOR_ROWS
 from cptlaw.fitting.solving.identifiability import jacobian
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
+from cptlaw.fitting.solving.problem import Problem
 from cptlaw.fitting.solving.student import t_quantile
 from cptlaw.fitting.uncertainty.discrepancy import Scale, discrepancy, unvaried, usual_rate
 from cptlaw.laws.calculus import Array
+from cptlaw.laws.inputs import AnyRows
 
 # What an average errs by beyond its data, beside one law of which the rates were learned: chosen so that nine of ten
 # held-out points lie inside, whichever study is left out (studies/bench.md). The spread between the laws comes on top.
@@ -34,12 +37,13 @@ OF_PARAMETERS, OF_ROLLOUTS = 0.8, 0.5
 LEAST_WEIGHT = 0.01  # of a law at a point, below which its doubt is not computed
 OF_WEIGHT = 0.2  # of a law, from which the average is far out no surer than the law by itself
 FAR_FROM, FAR_TO = math.log(2.0), math.log(4.0)  # e-folds outside the data between which this sets in
+Centres = tuple[Array, Array, list[AnyRows | None]]
 HEAVY = 0.05  # weight from which the rate of a law counts in what is expected of rollouts
 
 
 def half_widths(
     fits: Sequence[LawOnRows],
-    centres: tuple[Array, Array, list[pd.DataFrame | None]],
+    centres: Centres,
     coverage: float,
     error_ratio: Array,
     far: Array,
@@ -75,7 +79,7 @@ def half_widths(
         counted = np.flatnonzero(share[:, j] >= LEAST_WEIGHT)
         if rows is None or not len(counted):
             continue
-        part, weight = rows.iloc[counted], share[counted, j]
+        part, weight = rows.take(counted), share[counted, j]
         if ("spread", j) not in kept:
             kept["spread", j] = parameter_doubt(fit, part)
         of_parameters = factor[counted] * (spread_quantile(fit, coverage) * kept["spread", j]) ** 2
@@ -89,16 +93,30 @@ def half_widths(
     return np.sqrt(forms), np.sqrt(parameters), np.sqrt(distance)
 
 
-def parameter_doubt(fit: LawOnRows, frame: pd.DataFrame) -> Array:
+def parameter_doubt(fit: LawOnRows, frame: AnyRows) -> Array:
     """Return the standard deviation of the fitted log loss at each row, (n,)."""
-    problem = fit.problem()
-    if not problem.size:
+    gradients = slopes_at(fit, frame)
+    if not gradients.size:
         return np.zeros(len(frame))
-    k, start = problem.k, fit.optima[0]
     # The delta method: how the log loss moves with each coordinate, and how sure the fit is of all of them together.
-    gradients = jacobian(problem, start[:k], start[k:], at=fit.law.bind(frame, fit.role))
     values: Array = np.sqrt(np.einsum("nv,vw,nw->n", gradients, covariance(fit), gradients))
     return values
+
+
+def slopes_at(fit: LawOnRows, frame: AnyRows) -> Array:
+    """Return how the log loss at each row moves with the free coordinates of the fit, (n, v)."""
+    problem, scales = _at_optimum(fit)
+    if not problem.size:
+        return np.zeros((len(frame), 0))
+    start, k = fit.optima[0], problem.k
+    return jacobian(problem, start[:k], start[k:], at=fit.law.bind(frame, fit.role), scales=scales)
+
+
+@cached
+def _at_optimum(fit: LawOnRows) -> tuple[Problem, list[columns.Scale]]:
+    """Return the law on the fitted rows, and the scales of its columns there."""
+    problem = fit.problem()
+    return problem, problem.scales_of(problem.columns(fit.optima[:1, problem.k :])) if problem.size else []
 
 
 def spread_quantile(fit: LawOnRows, coverage: float) -> float:
@@ -130,7 +148,7 @@ def expected_in_rollouts(members: Sequence[Member], reach: Array, names: tuple[s
     return values
 
 
-def beyond_the_data(fit: LawOnRows, frame: pd.DataFrame, coverage: float) -> Array:
+def beyond_the_data(fit: LawOnRows, frame: AnyRows, coverage: float) -> Array:
     """Return the half-width in log loss that the law's form calls for at each row, (n,); zero inside the data."""
     of_form = OF_AN_AVERAGE[fit.law.reads_base_rows] * discrepancy(fit, frame, [coverage])[0]
     values: Array = np.hypot(of_form, unvaried(fit, frame, coverage))

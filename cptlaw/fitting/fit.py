@@ -14,12 +14,12 @@ import pandas as pd
 
 from cptlaw.errors import CptlawError
 from cptlaw.findings import Finding
-from cptlaw.fitting.cached import cached
+from cptlaw.fitting.cached import cached, cached_stat
 from cptlaw.fitting.checking.assumed import assumed
 from cptlaw.fitting.checking.cuts import trained_rows
-from cptlaw.fitting.checking.distance import Direction, cached_stat, outside
+from cptlaw.fitting.checking.distance import Direction, outside
 from cptlaw.fitting.checking.extrapolation import extrapolations
-from cptlaw.fitting.doubt import FAR_FROM, FAR_TO, expected_in_rollouts, half_widths
+from cptlaw.fitting.doubt import FAR_FROM, FAR_TO, Centres, expected_in_rollouts, half_widths
 from cptlaw.fitting.learned import left_out
 from cptlaw.fitting.point_covariance import PARTS, covariance_parts
 from cptlaw.fitting.rollouts import directions
@@ -32,6 +32,7 @@ from cptlaw.fitting.uncertainty.intervals import bounded, findings_of
 from cptlaw.laws.base import Law
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.combined_law import AnyLaw
+from cptlaw.laws.inputs import AnyRows, Columns
 from cptlaw.runs.points import as_points
 from cptlaw.units import format_percent, parse_probability
 
@@ -109,7 +110,7 @@ class Fit(Saved):
         """What is said in place of intervals; None where there are some."""
         return None
 
-    def asked(self, frame: Any) -> pd.DataFrame:
+    def asked(self, frame: Any) -> Any:
         """Return points as laws read them."""
         return self.completed(frame)
 
@@ -123,16 +124,16 @@ class Fit(Saved):
         """The directions that they span."""
         return cached_stat(self._rows, "directions", lambda: directions(self._rows))
 
-    def _readable(self, frame: pd.DataFrame) -> list[pd.DataFrame | None]:
+    def _readable(self, frame: Columns) -> list[AnyRows | None]:
         """Return the rows as each law reads them; None where a law cannot, as without a schedule."""
-        readable: list[pd.DataFrame | None] = []
+        readable: list[AnyRows | None] = []
         for j, fit in enumerate(self.fits):
             # Without schedules the columns decide, so that one look at them does for all questions.
             known = ("reads", j, None if fit.law.needs_schedules else tuple(frame.columns))
             try:
                 rows = read_by(fit.law, fit.completed(frame))
                 if fit.law.needs_schedules or known not in self._cache:
-                    fit.law.bind(rows.head(1), fit.role)
+                    fit.law.bind(rows.take(np.arange(len(rows))[:1]), fit.role)
                     self._cache[known] = True
                 readable.append(rows)
             except CptlawError:
@@ -143,10 +144,10 @@ class Fit(Saved):
 
     def weights(self, frame: Any) -> Array:
         """Return what each law counts at each row, shape (n, members)."""
-        rows = self.completed(frame)
+        rows = Columns.of(self.completed(frame))
         return self._weights(rows, self._readable(rows))
 
-    def _weights(self, frame: pd.DataFrame, readable: Sequence[pd.DataFrame | None]) -> Array:
+    def _weights(self, frame: Columns, readable: Sequence[AnyRows | None]) -> Array:
         away = outside(self._rows, frame, self._along)
         known = np.ones((len(frame), 1)) if self.scores is None else self.scores.weights(away)
         share = known * np.array([rows is not None for rows in readable])
@@ -155,30 +156,30 @@ class Fit(Saved):
                 for name in fit.law.diverges_at_zero:
                     if name in rows.columns:
                         # A law that is infinite there would take the whole average along.
-                        share[(rows[name] <= 0).to_numpy(), j] = 0.0
+                        share[np.asarray(rows[name]) <= 0, j] = 0.0
         values: Array = share / np.maximum(share.sum(axis=1, keepdims=True), 1e-300)
         return values
 
-    def _last(self, frame: pd.DataFrame) -> dict[Any, Any]:
+    def _last(self, frame: Columns) -> dict[Any, Any]:
         """Return what is known of the rows that were asked about last; a plan asks for several numbers in a row."""
-        if not all(isinstance(kind, np.dtype) and kind.kind in "fiu" for kind in frame.dtypes):
+        if not all(column.dtype.kind in "fiu" for column in frame.columns.values()):
             return {}  # names of runs and schedules are not compared
-        # By content: plans build a new frame for each question about the same points.
-        key = (tuple(frame.columns), frame.to_numpy(dtype=float).tobytes())
+        # By content: plans build new rows for each question about the same points.
+        key = tuple((name, column.dtype, column.tobytes()) for name, column in frame.columns.items())
         result: dict[Any, Any] = self._cache.get("last", {})
         if result.get("key") != key:  # another thread may ask about other rows at the same time
             result = self._cache["last"] = {"key": key}
         return result
 
-    def _centres(self, frame: pd.DataFrame) -> tuple[Array, Array, list[pd.DataFrame | None]]:
+    def _centres(self, frame: Columns) -> Centres:
         """Return weights and log losses of the laws at each row, (n, members) each, and the rows as each reads them."""
         last = self._last(frame)
         if "centres" not in last:
             last["centres"] = self._computed(frame)
-        centres: tuple[Array, Array, list[pd.DataFrame | None]] = last["centres"]
+        centres: Centres = last["centres"]
         return centres
 
-    def _computed(self, frame: pd.DataFrame) -> tuple[Array, Array, list[pd.DataFrame | None]]:
+    def _computed(self, frame: Columns) -> Centres:
         readable = self._readable(frame)
         share = self._weights(frame, readable)
         centres = np.zeros(share.shape)
@@ -194,9 +195,9 @@ class Fit(Saved):
         share = np.where(finite.sum(axis=1, keepdims=True) > 0, finite, share)
         return share / np.maximum(share.sum(axis=1, keepdims=True), 1e-300), centres, readable
 
-    def weighted_centres(self, frame: pd.DataFrame) -> tuple[Array, Array, list[pd.DataFrame | None]]:
+    def weighted_centres(self, frame: pd.DataFrame) -> Centres:
         """Return weights and log losses of the laws at each row, (n, members) each, and the rows as each reads them."""
-        return self._centres(frame)
+        return self._centres(Columns.of(frame))
 
     def posterior(self, points: Any, measured: bool = True) -> tuple[Array, Array]:
         """Return the mean, (n,), and the covariance, (n, n), of log losses at points.
@@ -234,14 +235,14 @@ class Fit(Saved):
 
     def half_widths(self, frame: Any, coverage: float) -> HalfWidths:
         """Return half-widths in log loss at rows, (n,) each: of the forms, the parameters, the distance, the noise."""
-        frame = self.completed(frame)
+        frame = Columns.of(self.completed(Columns.of(frame)))
         last = self._last(frame)
         if coverage not in last:
             last[coverage] = self._half_widths(frame, coverage, last)
         result: HalfWidths = last[coverage]
         return result
 
-    def _half_widths(self, frame: pd.DataFrame, coverage: float, last: dict[Any, Any]) -> HalfWidths:
+    def _half_widths(self, frame: Columns, coverage: float, last: dict[Any, Any]) -> HalfWidths:
         if "rollouts" not in last:
             away = np.abs(outside(self._rows, frame, self._along)).max(axis=1, initial=0.0)
             last["far"] = np.clip((away - FAR_FROM) / (FAR_TO - FAR_FROM), 0.0, 1.0)
@@ -260,7 +261,7 @@ class Fit(Saved):
         free = max(self.n_points - sum(member.weight * member.fit.rank for member in self.members), 1.0)
         return float(np.sqrt(noise_variance(self.residuals(), free))), free + FLOOR_ROWS
 
-    def _beside_expected(self, frame: pd.DataFrame, noise: float) -> Array:
+    def _beside_expected(self, frame: Columns, noise: float) -> Array:
         """Return by what factor the laws err in their rollouts, beside what is expected of them, (n,)."""
         if self.scores is None:
             return np.ones(len(frame))
@@ -284,7 +285,7 @@ class Fit(Saved):
         measured
             Of a measured loss; without, of the loss itself.
         """
-        rows = self.asked(frame)
+        rows = self.asked(frame if isinstance(frame, Columns) else Columns.of(as_points(frame)))
         asked = np.asarray(probabilities, dtype=float)
         centre = np.log(self.predict(rows))
         values = np.tile(centre, (len(asked), 1))
@@ -345,7 +346,7 @@ class Fit(Saved):
         """Say which laws of weight do not read the rows, (n,)."""
         if len(self.members) < 2:
             return [()] * len(rows)
-        readable = self._readable(rows)
+        readable = self._readable(Columns.of(rows))
         missing = [member for member, read in zip(self.members, readable, strict=True) if read is None]
         weight = sum(member.weight for member in missing)
         if weight < LEFT_OUT:
@@ -382,9 +383,10 @@ class Fit(Saved):
         )
 
 
-def read_by(law: Law, rows: pd.DataFrame) -> pd.DataFrame:
+def read_by(law: Law, rows: AnyRows) -> AnyRows:
     """Return rows as a law without a loss of base models reads them: a mix for those, which have none, is not asked."""
     if "tokens" not in law.diverges_at_zero or not {"tokens", "replay"} <= set(rows.columns):
         return rows
-    open_ = rows["replay"].isna() & (rows["tokens"] == 0)
-    return rows.assign(replay=rows["replay"].mask(open_, ANY_MIX)) if open_.any() else rows
+    replay = np.asarray(rows["replay"], dtype=float)
+    open_ = np.isnan(replay) & (np.asarray(rows["tokens"]) == 0)
+    return rows.assign(replay=np.where(open_, ANY_MIX, replay)) if open_.any() else rows

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from cptlaw.findings import Finding
 from cptlaw.fitting.fit import Fit, HalfWidths
@@ -98,7 +97,7 @@ class LawFit(LawOnRows, Fit):
         """What is said in place of intervals, as of a fit to two runs; None where there are some."""
         return intervals.without_intervals(self) if self.plain else None
 
-    def asked(self, frame: Any) -> pd.DataFrame:
+    def asked(self, frame: Any) -> Any:
         """Return points as the law reads them; those at which it is infinite are refused."""
         rows = self.completed(frame)
         intervals.forecastable(self, rows)

@@ -21,8 +21,7 @@ from scipy import special
 from cptlaw.fitting.base_models import KEYS
 from cptlaw.fitting.checking.distance import directions_of, scaled
 from cptlaw.fitting.curvature import SHARED_ERROR, covariance
-from cptlaw.fitting.doubt import LEAST_WEIGHT
-from cptlaw.fitting.solving.identifiability import jacobian
+from cptlaw.fitting.doubt import LEAST_WEIGHT, slopes_at
 from cptlaw.laws.calculus import Array
 
 if TYPE_CHECKING:
@@ -91,12 +90,11 @@ def _of_parameters(fit: Fit, rows: pd.DataFrame) -> Array:
     causes = [np.zeros((len(rows), 0))]
     for j, (one, read) in enumerate(zip(fit.fits, readable, strict=True)):
         counted = np.flatnonzero(share[:, j] >= LEAST_WEIGHT)  # a law may be infinite where it does not count
-        problem = one.problem()
-        if read is None or not problem.size or not len(one.optima) or not len(counted):
+        if read is None or not len(one.optima) or not len(counted):
             continue
-        start, k = one.optima[0], problem.k
-        slopes = np.zeros((len(rows), problem.size))
-        slopes[counted] = jacobian(problem, start[:k], start[k:], at=one.law.bind(read.iloc[counted], one.role))
+        of_counted = slopes_at(one, read.take(counted))
+        slopes = np.zeros((len(rows), of_counted.shape[1]))
+        slopes[counted] = of_counted
         slopes = np.where(np.isfinite(slopes), slopes, 0.0) * np.sqrt(share[:, j])[:, None]
         causes.append(slopes @ _root(covariance(one)))
     return np.hstack(causes)

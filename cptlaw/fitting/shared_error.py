@@ -15,6 +15,7 @@ import pandas as pd
 
 from cptlaw.fitting.checking.distance import DIRECTIONS, Direction, scaled
 from cptlaw.laws.calculus import Array
+from cptlaw.laws.inputs import AnyRows
 
 AREA = "s1"  # the forward area of loss curves, along which rollouts are cut and distance is measured
 # Chosen by rollouts inside seventeen tables, none of which errs more for it (studies/bench.md).
@@ -53,11 +54,11 @@ def brief_bases(rows: pd.DataFrame, predicted: Array) -> tuple[UndertrainedBase,
     return tuple(UndertrainedBase(*map(float, row)) for row in means.itertuples(index=False))
 
 
-def _residuals_of(brief: Sequence[UndertrainedBase], frame: pd.DataFrame) -> Array:
+def _residuals_of(brief: Sequence[UndertrainedBase], frame: AnyRows) -> Array:
     """Return what is missed at points of base models that are left out, log loss, (n,); 0 at all others."""
     values = np.zeros(len(frame))
     if brief and {"n_params", "ptpp"} <= set(frame.columns):
-        size, budget = (frame[name].to_numpy(dtype=float) for name in ("n_params", "ptpp"))
+        size, budget = (np.asarray(frame[name], dtype=float) for name in ("n_params", "ptpp"))
         for one in brief:
             values[np.isclose(size, one.n_params, rtol=SAME) & np.isclose(budget, one.ptpp, rtol=SAME)] = one.missed
     return values
@@ -112,7 +113,7 @@ class SharedError:
         pull = np.asarray(np.linalg.solve(_alike(middle, middle) + OWN * np.eye(len(count)), residuals), dtype=float)
         return cls(rows, along, middle, pull, brief)
 
-    def at(self, frame: pd.DataFrame) -> Array:
+    def at(self, frame: AnyRows) -> Array:
         """Return what the laws' average is taken to miss at points, log loss, (n,); 0 where they have no place."""
         names = {name for direction in self.along for name, _ in direction.powers}
         own = _residuals_of(self.brief, frame)
@@ -135,7 +136,7 @@ def _tells_apart(rows: pd.DataFrame) -> tuple[Direction, ...]:
     return tuple(one for one in result if {name for name, _ in one.powers} <= set(known))
 
 
-def _places(frame: pd.DataFrame, rows: pd.DataFrame, along: tuple[Direction, ...]) -> Array:
+def _places(frame: AnyRows, rows: pd.DataFrame, along: tuple[Direction, ...]) -> Array:
     """Return where base models of rows lie, in the lengths over which an error fades, (n, directions)."""
     return np.column_stack([scaled(rows, frame, one) / E_FOLDS[one.name] for one in along])
 

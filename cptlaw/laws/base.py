@@ -103,6 +103,9 @@ class Law(Described):
         Inputs that may have one level: what counts is their ratio to another one.
     signed_inputs
         Inputs that may be negative.
+    takes_columns
+        Whether rows may be `cptlaw.laws.inputs.Columns`, which cost a tenth of a table: laws that override `bind` or
+        `inputs_of` say so themselves.
     """
 
     version: ClassVar[int] = 1

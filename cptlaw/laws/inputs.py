@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -45,30 +45,57 @@ class Context:
     test: pd.DataFrame | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Columns:
-    """Rows as plain columns of numbers, without a table around them.
+    """Rows as plain columns, without a table around them.
 
-    A plan asks a law for a few hundred small sets of rows, and a DataFrame costs ten times what the law does.
+    A plan asks a law for a few hundred small sets of rows, and a DataFrame costs ten times what the law does. What
+    reads either of the two takes columns by ``np.asarray(rows[name])`` and uses the methods below alone.
 
     Parameters
     ----------
     columns
-        Numbers by name, (n,) each.
+        Values by name, (n,) each.
+    index
+        What the rows are called in messages.
     """
 
     columns: Mapping[str, Array]
+    index: Any
+
+    @classmethod
+    def of(cls, rows: pd.DataFrame | Columns) -> Columns:
+        """Return the rows of a table as columns."""
+        if isinstance(rows, Columns):
+            return rows
+        return cls({str(name): column.to_numpy() for name, column in rows.items()}, rows.index)
 
     def __getitem__(self, name: str) -> Array:
         return self.columns[name]
 
-    def __len__(self) -> int:
-        return len(next(iter(self.columns.values()), ()))
+    def __contains__(self, name: str) -> bool:
+        return name in self.columns
 
-    @property
-    def index(self) -> range:
-        """What the rows are called in messages."""
-        return range(len(self))
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def assign(self, **more: Any) -> Columns:
+        """Return the rows with more columns: values, or one value for all rows."""
+        made = {name: np.asarray(one) if np.ndim(one) else np.full(len(self), one) for name, one in more.items()}
+        return Columns({**self.columns, **made}, self.index)
+
+    def take(self, places: Any) -> Columns:
+        """Return some of the rows, by their places."""
+        return Columns({name: column[places] for name, column in self.columns.items()}, self.index[places])
+
+    def table(self) -> pd.DataFrame:
+        """Return the rows as a table."""
+        return pd.DataFrame(dict(self.columns), index=self.index)
+
+
+# A table, or what stands for one. The methods of laws that take either are annotated with a table, as laws of other
+# packages that read theirs in a way of their own get one.
+AnyRows: TypeAlias = Any
 
 
 class Inputs:
@@ -81,6 +108,13 @@ class Inputs:
     ratio_margin: ClassVar[float] = 0.0
     signed_inputs: tuple[str, ...] = ()
     steady_inputs: tuple[str, ...] = ()
+    takes_columns: ClassVar[bool] = True
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        """Give a law that reads its rows in a way of its own a table, where it does not say that `Columns` will do."""
+        super().__init_subclass__(**more)
+        if {"bind", "_column", "inputs_of"} & vars(cls).keys() and "takes_columns" not in vars(cls):
+            cls.takes_columns = False
 
     def bind(self, frame: pd.DataFrame, role: Role | None = None) -> SimpleNamespace:
         """Turn rows of a table into the law's inputs, in its units and with its meaning of the ratio.
@@ -88,7 +122,7 @@ class Inputs:
         Parameters
         ----------
         frame
-            Rows with the columns in `inputs`, in raw parameters and raw tokens; `Columns` will do.
+            Rows with the columns in `inputs`, in raw parameters and raw tokens; `Columns` where the law takes them.
         role
             Role of the eval whose loss is predicted. Where absent it is taken from the column ``eval``, and is
             target where there is none.
@@ -111,8 +145,7 @@ class Inputs:
                 f"law {self.name} needs the column{'s' * (len(missing) > 1)} {', '.join(missing)}; the table has "
                 f"{', '.join(map(str, frame.columns))}.{did_you_mean(name, map(str, frame.columns))}"
             )
-        result: Any = frame[name]
-        values: Array = result if isinstance(frame, Columns) else result.to_numpy(dtype=float)
+        values = np.asarray(frame[name], dtype=float)
         good = np.isfinite(values) if name in self.signed_inputs else values >= 0
         if not np.all(good):
             row = int(np.flatnonzero(~good)[0])
@@ -142,8 +175,10 @@ class Inputs:
 
     def _is_source(self, frame: pd.DataFrame, role: Role | None) -> NDArray[np.bool_]:
         """Say for each row whether it is of the source loss, and not of the target loss."""
+        if role in ("source", "target"):
+            return np.full(len(frame), role == "source")
         if role is None and "eval" in frame.columns:
-            roles = frame["eval"].astype(str).to_numpy()
+            roles = np.asarray(frame["eval"]).astype(str)
         else:
             roles = np.full(len(frame), role or "target")
         strange = ~np.isin(roles, ("source", "target"))

@@ -126,6 +126,7 @@ class SharedTokens(Bent):
     reads what varies in its rows: ``left=merge_weight+lora_rank``.
     """
 
+    takes_columns = True
     name = "shared-tokens"
     right = (
         "Base models of several pre-training lengths, any replay from 0 to 1, source losses that first rise and "
@@ -337,7 +338,7 @@ class SharedTokens(Bent):
         In a forecast, a mix or budget that a point does not name is the only one that was fitted.
         """
         filled: dict[str, Any] = {
-            name: frame[name].fillna(usual) if name in frame.columns else usual
+            name: _filled(frame[name], usual) if name in frame.columns else usual
             for name, usual in WHOLE.items()
             if name in frame.columns or name in self.left
         }
@@ -352,7 +353,7 @@ class SharedTokens(Bent):
             for name in ("replay", "ptpp"):
                 if name in self.inputs and name not in self.without and name not in frame.columns:
                     filled |= self._only_level(name, frame, context.fitted)
-        return frame.assign(**filled)
+        return frame.assign(**filled) if filled else frame
 
     def _only_level(self, name: str, frame: pd.DataFrame, fitted: pd.DataFrame) -> dict[str, float]:
         """Return the one level that the fitted rows have of an input that the points to forecast do not name."""
@@ -373,8 +374,10 @@ class SharedTokens(Bent):
     def _column(self, frame: pd.DataFrame, name: str, role: Role | None) -> Array:
         if name in USUAL and name not in frame.columns:
             frame = frame.assign(**{name: USUAL[name]})
-        if name in ("replay", "lr_peak", "lr_pretrain") and "tokens" in frame.columns and frame[name].hasnans:
-            frame = frame.assign(**{name: frame[name].where((frame["tokens"] != 0) | frame[name].notna(), USUAL[name])})
+        open_ = name in ("replay", "lr_peak", "lr_pretrain") and "tokens" in frame.columns
+        if open_ and np.isnan(values := np.asarray(frame[name], dtype=float)).any():
+            of_base = np.asarray(frame["tokens"]) == 0
+            frame = frame.assign(**{name: np.where(of_base, _filled(values, USUAL[name]), values)})
         return super()._column(frame, name, role)
 
     def bind(self, frame: pd.DataFrame, role: Role | None = None) -> SimpleNamespace:
@@ -513,6 +516,12 @@ class SharedTokens(Bent):
             damage = p.B_source * (self.shift_fraction(x, source, only, steps) * self.growth(x, source))
             terms.append(damage * damage)  # no power: the damage of a base model is 0, and has no logarithm
         return terms
+
+
+def _filled(column: Any, usual: float) -> Array:
+    """Return a column with a value where there is none, (n,)."""
+    values = np.asarray(column, dtype=float)
+    return np.where(np.isnan(values), usual, values)
 
 
 def _of_role(of_source: Array, source: Callable[[], Any], target: Callable[[], Any]) -> Any:

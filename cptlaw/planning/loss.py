@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -14,10 +14,11 @@ import pandas as pd
 from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import Finding
 from cptlaw.fitting.base_models import LOSS
-from cptlaw.fitting.checking.distance import cached_stat
+from cptlaw.fitting.cached import cached_stat
 from cptlaw.fitting.checking.distance import levels as levels_of
 from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.fitting.law_fit import LawFit
+from cptlaw.fitting.learned import left_out
 from cptlaw.fitting.uncertainty.intervals import MIN_RUNS
 from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.forecasting.verbs import load_fit
@@ -32,7 +33,7 @@ STEP = 1e-4  # of replay, for the slope in it
 MIX = ("replay", "tokens")
 EVEN = 0.5  # the probability with which the forecast itself is kept
 SAME_SIZE = 1e-6  # relative difference up to which two sizes are one
-MOST_ASKED = 40  # tables of losses that are kept for a plan
+MOST_ASKED = 200  # tables of losses that are kept for a fit
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,6 @@ class Loss(LossBase):
     fit: Forecaster
     role: str
     known: Mapping[str, float]
-    _asked: dict[Any, Array] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def build(cls, fit: Any, role: LossRole, known: Mapping[str, float]) -> Loss:
@@ -167,16 +167,20 @@ class Loss(LossBase):
 
     def frame(self, replay: Any = 0.0, tokens: Any = 0.0, **more: Any) -> pd.DataFrame:
         """Return rows at this model; replay, tokens and other inputs are numbers or arrays that broadcast."""
+        columns = self._columns(replay, tokens, **more)
+        return pd.DataFrame(columns, index=range(len(next(iter(columns.values()), ()))))
+
+    def _columns(self, replay: Any = 0.0, tokens: Any = 0.0, **more: Any) -> dict[str, Array]:
+        """Return the same as columns by name, (n,) each."""
         given = {"replay": replay, "tokens": tokens, **more}
         chosen = dict(zip(given, np.broadcast_arrays(*map(np.atleast_1d, given.values())), strict=True))
         values = {name: chosen.get(name, self.known.get(name)) for name in (*self.inputs, LOSS)}
         size = chosen["replay"].size
-        columns = {
-            name: np.ravel(one) if np.ndim(one) else np.full(size, one)
+        return {
+            name: np.array(np.ravel(one) if np.ndim(one) else np.full(size, one), dtype=float)
             for name, one in values.items()
             if one is not None
         }
-        return pd.DataFrame({name: one.astype(float) for name, one in columns.items()}, index=range(size))
 
     def at(self, replay: Any, tokens: Any) -> Array:
         """Return losses at replay and tokens, in the shape to which they broadcast."""
@@ -185,19 +189,20 @@ class Loss(LossBase):
 
     def upper(self, points: Points, risk: float | None) -> Array:
         """Return the loss below which a measurement lies with a probability, at points, (n,); the forecast without."""
-        frame = self.frame(**self._read(points))
-        # A certificate asks for the first grid of a plan once more for every limit.
-        key = (risk, *frame.columns, frame.to_numpy().tobytes())
-        if key not in self._asked:
-            if len(self._asked) >= MOST_ASKED:
-                self._asked.pop(next(iter(self._asked)))
+        columns = self._columns(**self._read(points))
+        risk = None if risk == EVEN else risk
+        # A certificate asks for the first grid of a plan once more for every limit, and the plans beside an answer
+        # search as it does.
+        key = (risk, left_out(), *((name, column.tobytes()) for name, column in columns.items()))
+        known: dict[Any, Array] = cached_stat(self.fit, "asked", dict)
+        if key not in known:
+            frame = pd.DataFrame(columns)
             with np.errstate(all="ignore"):
-                if risk is None or risk == EVEN:
-                    forecast = self.predict(frame)
-                else:
-                    forecast = np.exp(self.log_quantiles(frame, [risk])[0])
-            self._asked[key] = np.where(np.isnan(forecast), np.inf, forecast)
-        return self._asked[key]
+                forecast = self.predict(frame) if risk is None else np.exp(self.log_quantiles(frame, [risk])[0])
+            if len(known) >= MOST_ASKED:
+                known.clear()
+            known[key] = np.where(np.isnan(forecast), np.inf, forecast)
+        return known[key]
 
     def _read(self, points: Mapping[str, Any]) -> dict[str, Any]:
         return {name: column for name, column in points.items() if name in self.inputs or name in MIX}

@@ -33,7 +33,7 @@ from scipy import special
 from cptlaw.errors import FitError, UsageError
 from cptlaw.findings import Finding, Remedy, Severity
 from cptlaw.fitting.base_models import MEASURED, coordinates, interpolate_residuals, measured_bases
-from cptlaw.fitting.checking.distance import cached_stat
+from cptlaw.fitting.cached import cached_stat
 from cptlaw.fitting.checking.extrapolation import extrapolations
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.forecaster import Forecaster

@@ -15,7 +15,7 @@ from cptlaw import examples
 from cptlaw.cli import main
 from cptlaw.errors import DataError, FitError
 from cptlaw.planning.next_runs import open_forecast
-from cptlaw.planning.next_runs.cells import Bases, CandidateRun, candidates
+from cptlaw.planning.next_runs.cells import Bases, CandidateRun, Offer, candidates
 from cptlaw.planning.next_runs.doubt import Variances, errors
 from cptlaw.planning.next_runs.greedy import Sample, choose
 from cptlaw.runs.points import point
@@ -55,16 +55,16 @@ def test_a_run_may_have_another_rate_of_those_that_were_run_near_its_size():
     at = point("n_params=124672,tokens=1M,replay=25%,ptpp=279,lr_peak=0.0015")
     found = candidates(fit, runs.frame, at.iloc[0])
     assert {cell.lr_peak for cell in found} == {0.0015, 0.003}
-    asked = open_forecast.open_forecast(fit, at, 0.9)
-    both, one = (
-        asked.answer(cells, Bases.of(runs.frame), 2e11, 4)
-        for cells in (found, [cell for cell in found if cell.lr_peak == 0.0015])
-    )
+
+    def among(cells):
+        return open_forecast.open_forecast(fit, at, 0.9, Offer(cells, Bases.of(runs.frame)))
+
+    both, one = (among(cells).answer(2e11, 4) for cells in (found, [one for one in found if one.lr_peak == 0.0015]))
     ends = [answer.interval_after[1] - answer.interval_after[0] for answer in (both, one)]
     assert ends[0] <= 1.01 * ends[1]
     assert both.table()["lr_peak"].isin([0.0015, 0.003]).all()
     other = next(cell for cell in found if (cell.lr_peak, cell.n_params, cell.replay) == (0.003, 45_936.0, 0.25))
-    moved = asked.sample([other, dataclasses.replace(other, lr_peak=0.0015)])
+    moved = among([other, dataclasses.replace(other, lr_peak=0.0015)]).sample
     assert abs(moved.cells[0] - moved.cells[1]).max() > 1e-3  # the rate of a run counts in what it tells
 
 
@@ -235,8 +235,9 @@ def test_points_of_one_run_are_worth_less_than_runs():
 def test_the_doubt_is_that_of_the_interval(two_budgets):
     """Directions of the parameters, as many as are free, and together as wide as the forecast errs."""
     fit = cl.fit("ptpp-floor", two_budgets, "target", starts=8)
-    asking = open_forecast.open_forecast(fit, cl.planning.next_runs.suggest._point(ASKED), 0.9)
-    sample = asking.sample([CandidateRun(241e6, 279.0, 0.25, 1e9, (1e9,))])
+    offer = Offer([CandidateRun(241e6, 279.0, 0.25, 1e9, (1e9,))], Bases([]))
+    asking = open_forecast.open_forecast(fit, cl.planning.next_runs.suggest._point(ASKED), 0.9, offer)
+    sample = asking.sample
     assert len(sample.forecast) == fit.n_free
     assert sample.variance**0.5 == pytest.approx(asking.doubt.half_width / 1.6449, rel=1e-4)
 
@@ -255,7 +256,7 @@ def test_cells_are_listed_by_gain_per_flop():
     sample = Sample.of(1.2 * one + other, np.column_stack([one, other]), [long, short], Variances(0.0, 0.01), 0.0)
     alone = sample.reductions(np.arange(2))
     assert alone[0] > alone[1]
-    order = [step.candidate for step in choose(sample, [long, short], Bases([(1e8, 10.0)]), 1e20, 5)]
+    order = [step.candidate for step in choose(sample, Offer([long, short], Bases([(1e8, 10.0)])), 1e20, 5)]
     assert set(order) == {0, 1}
     assert order[0] == 1
 
@@ -267,7 +268,7 @@ def test_what_is_equal_but_for_its_last_digits_is_taken_in_the_order_of_the_cand
     for digits in ((0, 0, 1e-9), (0, 1e-9, 0), (-1e-9, 0, 0)):
         losses = np.column_stack([forecast * (1 + digit) for digit in digits])
         sample = Sample.of(forecast, losses, cells, Variances(0.0, 0.1), 0.0)
-        chosen = choose(sample, cells, Bases([(1e8, 10.0)]), 1e20, 3)
+        chosen = choose(sample, Offer(cells, Bases([(1e8, 10.0)])), 1e20, 3)
         assert [step.candidate for step in chosen] == [0, 0, 1]
 
 
@@ -279,7 +280,7 @@ def test_of_plans_as_cheap_the_narrowest_is_taken():
     sample = Sample.of(forecast, losses, [near, far], Variances(0.0, 1e-4), 0.2)
     widths = [float(sample.width(sample.measured(place).variance)) for place in (0, 1)]
     assert widths[1] < widths[0]
-    assert [step.candidate for step in choose(sample, [near, far], Bases([(1e8, 10.0)]), 1e20, 1)] == [1]
+    assert [step.candidate for step in choose(sample, Offer([near, far], Bases([(1e8, 10.0)])), 1e20, 1)] == [1]
 
 
 def test_a_base_that_tells_nothing_is_not_bought():
@@ -287,7 +288,7 @@ def test_a_base_that_tells_nothing_is_not_bought():
     free = CandidateRun(1e8, 10.0, None, 1e9, (1e9,))
     idle = CandidateRun(1e8, 100.0, None, 1e8, (1e8,))
     sample = Sample.of(forecast, np.column_stack([forecast, 1e-3 * forecast]), [free, idle], Variances(0.0, 0.1), 0.1)
-    chosen = choose(sample, [free, idle], Bases([(1e8, 10.0)]), 1e20, 5)
+    chosen = choose(sample, Offer([free, idle], Bases([(1e8, 10.0)])), 1e20, 5)
     assert {step.candidate for step in chosen} == {0}
     assert len(chosen) == 2  # a third repeat would not average the law's own error
 

@@ -26,6 +26,7 @@ from cptlaw.fitting.weights import RolloutScores
 from cptlaw.laws.base import Role
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.combined_law import CombinedLaw
+from cptlaw.laws.inputs import AnyRows, Columns
 from cptlaw.laws.parameters import short_specs
 from cptlaw.result import Line, Table
 from cptlaw.runs.points import as_points
@@ -92,9 +93,9 @@ class Average(Fit):
         """Runs that they belong to."""
         return int(self.data["run"].nunique())
 
-    def completed(self, frame: Any) -> pd.DataFrame:
+    def completed(self, frame: Any) -> Any:
         """Return rows with the rates that they leave open; what else laws compute every one completes itself."""
-        return with_rates(self, as_points(frame))
+        return with_rates(self, frame if isinstance(frame, Columns) else as_points(frame))
 
     @property
     def law(self) -> CombinedLaw:
@@ -139,17 +140,17 @@ class Average(Fit):
 
     def predict(self, frame: Any) -> Array:
         """Return the forecast loss of each row, (n,): the laws' weighted mean, less what they miss of base models."""
-        rows = self.completed(frame)
+        rows = Columns.of(self.completed(frame))
         values: Array = self._without_bases(rows) * np.exp(self.bases().at(rows) + self._told_by_studies(rows)[0])
         return values
 
-    def _told_by_studies(self, rows: pd.DataFrame) -> tuple[Array, Array]:
+    def _told_by_studies(self, rows: Columns) -> tuple[Array, Array]:
         """Return what other studies add to log losses, (n,), and a factor on their doubt, (n,)."""
         if self.study_prior is None or not {"n_params", "ptpp", "tokens"} <= set(rows.columns):
             return np.zeros(len(rows)), np.ones(len(rows))
         last = self._last(rows)
         if "studies" not in last:
-            last["studies"] = with_studies(self._of_runs_alone(), self.study_prior, rows)
+            last["studies"] = with_studies(self._of_runs_alone(), self.study_prior, rows.table())
         told: tuple[Array, Array] = last["studies"]
         return told
 
@@ -160,13 +161,13 @@ class Average(Fit):
 
     def doubt_left(self, rows: pd.DataFrame) -> Array:
         """Return the factor by which what other studies say changes the doubt about log losses, (n,)."""
-        return self._told_by_studies(rows)[1]
+        return self._told_by_studies(Columns.of(rows))[1]
 
     @cached
     def _of_runs_alone(self) -> Average:
         return replace(self, study_prior=None, _cache={})
 
-    def _half_widths(self, frame: pd.DataFrame, coverage: float, last: dict[Any, Any]) -> HalfWidths:
+    def _half_widths(self, frame: Columns, coverage: float, last: dict[Any, Any]) -> HalfWidths:
         *of_loss, noise = super()._half_widths(frame, coverage, last)
         left = self._told_by_studies(frame)[1]
         forms, parameters, distance = (part * left for part in of_loss)
@@ -179,12 +180,13 @@ class Average(Fit):
             return BaseErrors(self, self._without_bases)
         return BaseErrors(self.sources[0], self._source_loss, OF_TARGET)
 
-    def _source_loss(self, rows: pd.DataFrame) -> Array:
+    def _source_loss(self, rows: AnyRows) -> Array:
         """Return the forecast source loss of each row, (n,): the mean of the fits to it."""
         return np.asarray(np.exp(np.mean([np.log(one.predict(rows)) for one in self.sources], axis=0)), dtype=float)
 
-    def _without_bases(self, rows: pd.DataFrame) -> Array:
+    def _without_bases(self, rows: AnyRows) -> Array:
         """Return the forecasts without what the measured losses of base models add to them."""
+        rows = Columns.of(rows)
         share, centres, _ = self._centres(rows)
         values: Array = np.exp(np.sum(share * centres, axis=1) - self._shared_error().at(rows))
         return values
@@ -195,7 +197,7 @@ class Average(Fit):
 
     def residuals(self) -> Array:
         """Return log(predicted) - log(observed) of the common rows, as the laws alone predict them, (n_points,)."""
-        share, centres, _ = self._computed(as_points(self.data))
+        share, centres, _ = self._computed(Columns.of(as_points(self.data)))
         values: Array = np.sum(share * centres, axis=1) - np.log(self.data["loss"].to_numpy(dtype=float))
         return values
 

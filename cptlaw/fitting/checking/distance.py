@@ -6,16 +6,16 @@ parameter and asked at 320, with sizes and tokens both inside. Every direction i
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 
+from cptlaw.fitting.cached import cached_stat
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.combined_law import AnyLaw
+from cptlaw.laws.inputs import AnyRows
 
 REPLAY_OFFSET = 0.05  # log(replay + this) is the scale of replay: 0, 0.1, 0.25, 0.5 and 1 are about one e-fold apart
 NOTHING = 2.0  # e-folds below the lowest positive value at which 0 counts
@@ -54,24 +54,6 @@ DIRECTIONS = (
 )
 
 
-Fact = TypeVar("Fact")
-_FACTS: dict[int, tuple[weakref.ref[pd.DataFrame], dict[Any, Any]]] = {}
-
-
-def cached_stat(rows: pd.DataFrame, key: Any, read: Callable[[], Fact]) -> Fact:
-    """Return what is asked of the same fitted rows at every forecast: read once, and kept while the rows live."""
-    place = id(rows)
-    # By identity and not by content: hashing a table costs more than the fact, and a frame that has gone takes its
-    # facts along.
-    kept = _FACTS.get(place)
-    if kept is None or kept[0]() is not rows:
-        kept = _FACTS[place] = weakref.ref(rows, lambda _: _FACTS.pop(place, None)), {}
-    if key not in kept[1]:
-        kept[1][key] = read()
-    result: Fact = kept[1][key]
-    return result
-
-
 def levels(rows: pd.DataFrame, name: str) -> Array:
     """Return the levels of a column, sorted, missing ones left out."""
     return cached_stat(rows, ("levels", name), lambda: np.unique(rows[name].dropna().to_numpy(dtype=float)))
@@ -108,7 +90,7 @@ def unseen(law: AnyLaw, data: pd.DataFrame) -> tuple[Direction, ...]:
     )
 
 
-def scaled(fitted: pd.DataFrame, rows: pd.DataFrame | Mapping[str, Array], direction: Direction) -> Array:
+def scaled(fitted: pd.DataFrame, rows: AnyRows | Mapping[str, Array], direction: Direction) -> Array:
     """Return where rows, or columns of numbers, lie along a direction, in e-folds, (n,); nan where one is missing."""
     total: Array = np.zeros(1)
     for name, power in direction.powers:
@@ -143,13 +125,13 @@ def reach(fitted: pd.DataFrame, direction: Direction) -> tuple[float, float] | N
     return cached_stat(fitted, ("reach", direction), read)
 
 
-def outside(fitted: pd.DataFrame, rows: pd.DataFrame | Mapping[str, Array], directions: Iterable[Direction]) -> Array:
+def outside(fitted: pd.DataFrame, rows: AnyRows | Mapping[str, Array], directions: Iterable[Direction]) -> Array:
     """Return how many e-folds rows, or columns of numbers, lie outside the fitted range, shape (n, directions).
 
     Negative below the range, positive above it, zero within; a value that is missing counts as within.
     """
     result, directions = [], tuple(directions)
-    n = len(rows) if isinstance(rows, pd.DataFrame) else len(next(iter(rows.values()), ()))
+    n = len(next(iter(rows.values()), ())) if isinstance(rows, Mapping) else len(rows)
     names = {name for direction in directions for name, _ in direction.powers if name in rows}
     columns = {name: np.asarray(rows[name], dtype=float) for name in names}
     for direction in directions:

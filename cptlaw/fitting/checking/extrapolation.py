@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.findings import Finding, by_severity
-from cptlaw.fitting.checking.distance import Direction, cached_stat, levels, outside, reach, scaled, seen, unseen
+from cptlaw.fitting.cached import cached_stat
+from cptlaw.fitting.checking.distance import Direction, levels, outside, reach, scaled, seen, unseen
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.combined_law import AnyLaw
 from cptlaw.laws.inputs import Columns

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from cptlaw.fitting.solving.columns import Scale
 from cptlaw.fitting.solving.loss_at import LossAt
 from cptlaw.fitting.solving.problem import Problem
 from cptlaw.laws.calculus import Array
@@ -16,17 +17,24 @@ RANK_TOLERANCE = 1e-9
 
 
 def jacobian(
-    problem: Problem, c: Array, z: Array, at: SimpleNamespace | None = None, loss: Array | None = None
+    problem: Problem,
+    c: Array,
+    z: Array,
+    at: SimpleNamespace | None = None,
+    loss: Array | None = None,
+    scales: list[Scale] | None = None,
 ) -> Array:
     """Return d log L / d(c, z) at one coordinate vector, shape (n, free parameters).
 
     Rows are those of the problem or, with `at`, other inputs; the coordinates stay those of the problem. With `loss`
-    the slopes are divided by these losses instead of the law's own.
+    the slopes are divided by these losses instead of the law's own. `scales` are those of the fitted rows, where they
+    are known already.
     """
     # Amplitudes are scaled by the rows that were fitted, also where slopes are asked for elsewhere: one set of
     # coordinates.
     v = np.concatenate([np.ravel(c), np.ravel(z)])[None]
-    scales = None if at is None else problem.scales_of(problem.columns(v[:, problem.k :]))
+    if at is not None and scales is None:
+        scales = problem.scales_of(problem.columns(v[:, problem.k :]))
     here = LossAt.of(problem if at is None else problem.moved_to(at), v, 1, scales)
     slopes: Array = here.slopes[0].T / np.maximum(here.value[0] if loss is None else loss, 1e-300)[:, None]
     return slopes

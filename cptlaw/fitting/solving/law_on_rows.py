@@ -19,6 +19,7 @@ from cptlaw.fitting.solving.priors import Penalty, priors_on
 from cptlaw.fitting.solving.problem import Problem
 from cptlaw.laws.base import Context, Law, Role
 from cptlaw.laws.calculus import Array
+from cptlaw.laws.inputs import Columns
 from cptlaw.runs.points import as_points
 from cptlaw.schedules import Schedule
 
@@ -76,9 +77,11 @@ class LawOnRows:
         """
         return self.law.predict(self.params, self.completed(frame), self.role)
 
-    def completed(self, frame: Any) -> pd.DataFrame:
+    def completed(self, frame: Any) -> Any:
         """Return rows with the inputs that the law computes from fitted rows or from schedules."""
-        frame = with_rates(self, as_points(frame))
+        frame = with_rates(self, frame if isinstance(frame, Columns) else as_points(frame))
+        if isinstance(frame, Columns) and not self.law.takes_columns:
+            frame = frame.table()
         return self.law.inputs_of(frame, Context(fitted=self.data, schedules=self.schedules))
 
     @property

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cptlaw.fitting.cached import cached_stat
 from cptlaw.laws.calculus import Array
+from cptlaw.laws.inputs import AnyRows
 
 # Pre-training's is the base model's, which exists; the peak of CPT is chosen, where runs of that size had several.
 RATES = ("lr_pretrain", "lr_peak")
@@ -23,14 +25,9 @@ def at_size(rows: pd.DataFrame, name: str, sizes: Array) -> list[Array]:
     Between sizes that were run they follow the line through the medians of these, so that no answer jumps where another
     size becomes the nearest.
     """
-    known = rows[name].notna()
-    if "tokens" in rows.columns:
-        known &= rows["tokens"] > 0  # base models have no rate, and a fit may have filled one in
-    rates = rows.loc[known, name].to_numpy(dtype=float)
-    if not len(rates) or "n_params" not in rows.columns:
+    rates, places, groups = cached_stat(rows, ("rates", name), lambda: _measured(rows, name))
+    if not len(places):
         return [rates] * len(sizes)
-    places, back = np.unique(np.log(rows.loc[known, "n_params"].to_numpy(dtype=float)), return_inverse=True)
-    groups = [rates[back == i] for i in range(len(places))]
     medians = np.array([np.median(one) for one in groups])
     nearest = np.abs(np.log(sizes)[:, None] - places).argmin(axis=1)
     moved = np.exp(np.interp(np.log(sizes), places, np.log(medians)) - np.log(medians)[nearest])
@@ -45,7 +42,18 @@ def at_size(rows: pd.DataFrame, name: str, sizes: Array) -> list[Array]:
     return result
 
 
-def with_rates(fit: Any, frame: pd.DataFrame) -> pd.DataFrame:
+def _measured(rows: pd.DataFrame, name: str) -> tuple[Array, Array, list[Array]]:
+    """Return the rates of fitted runs, the logs of their sizes, and the rates of each size; no size where not known."""
+    known = rows[name].notna()
+    if "tokens" in rows.columns:
+        known &= rows["tokens"] > 0  # base models have no rate, and a fit may have filled one in
+    rates = rows.loc[known, name].to_numpy(dtype=float)
+    sizes = rows.loc[known, "n_params"].to_numpy(dtype=float) if "n_params" in rows.columns else np.zeros(0)
+    places, back = np.unique(np.log(sizes), return_inverse=True)
+    return rates, places, [rates[back == i] for i in range(len(places))]
+
+
+def with_rates(fit: Any, frame: AnyRows) -> AnyRows:
     """Return rows with the rates that they leave open and the fit's law reads.
 
     Pre-training's is the median of those at this size; the peak the one at which the fit's loss is lowest, as a plan
@@ -53,18 +61,21 @@ def with_rates(fit: Any, frame: pd.DataFrame) -> pd.DataFrame:
     """
     rows = fit.data
     for name in RATES:
-        open_ = name in rows.columns and (name not in frame.columns or frame[name].hasnans)
-        if not open_ or rows.empty or name not in fit.law.inputs:
+        if name not in rows.columns or rows.empty or name not in fit.law.inputs:
             continue
-        sizes = frame["n_params"].to_numpy(dtype=float) if "n_params" in frame.columns else np.full(len(frame), np.nan)
+        own, sizes = (
+            np.asarray(frame[one], dtype=float) if one in frame.columns else np.full(len(frame), np.nan)
+            for one in (name, "n_params")
+        )
+        if not np.isnan(own).any() and name in frame.columns:
+            continue
         values = at_size(rows, name, sizes)
-        own = frame[name].to_numpy(dtype=float) if name in frame.columns else np.full(len(frame), np.nan)
         taken = _best(fit, frame, values) if name == "lr_peak" else [float(np.median(one)) for one in values]
         frame = frame.assign(**{name: np.where(np.isnan(own), taken, own)})
     return frame
 
 
-def _best(fit: Any, frame: pd.DataFrame, values: list[Array]) -> Array:
+def _best(fit: Any, frame: AnyRows, values: list[Array]) -> Array:
     """Return of each row's rates the one at which the forecast is lowest, (n,)."""
     levels = [np.unique(one) for one in values]
     most = max(map(len, levels), default=0)

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from scipy import special
 
 from cptlaw.fitting.cached import cached
@@ -27,6 +26,7 @@ from cptlaw.fitting.solving.law_on_rows import LawOnRows
 from cptlaw.fitting.uncertainty.inner_rollouts import InnerRollouts, inner_rollouts
 from cptlaw.fitting.uncertainty.profile import noise
 from cptlaw.laws.calculus import Array
+from cptlaw.laws.inputs import AnyRows
 
 RATES = np.geomspace(5e-4, 0.6, 23)  # log error per e-fold
 REFERENCE = 0.01  # spread of the residuals at which the median rate is stated
@@ -114,7 +114,7 @@ def _log_density(z: Array, freedom: float) -> Array:
     return values
 
 
-def discrepancy(fit: LawOnRows, frame: pd.DataFrame, coverages: list[float]) -> Array:
+def discrepancy(fit: LawOnRows, frame: AnyRows, coverages: list[float]) -> Array:
     """Return the half-widths in log loss that the law's form calls for, shape (coverages, n); zero inside the data."""
     scale = Scale.learned()
     directions = seen(fit.law, fit.data)
@@ -145,7 +145,7 @@ def _rates(fit: LawOnRows, without: str | None) -> Array:
     return Scale.learned().rates(noise(fit).spread, inner_rollouts(fit))
 
 
-def _blind(fit: LawOnRows, frame: pd.DataFrame) -> Array:
+def _blind(fit: LawOnRows, frame: AnyRows) -> Array:
     """Return by how much inputs that the law does not read usually move the log loss from the fitted levels, (n,)."""
     known: dict[str, dict[str, float]] = numbers()["blind"]
     directions = tuple(d for d in unseen(fit.law, fit.data) if d.name in known and d.name in frame.columns)
@@ -155,7 +155,7 @@ def _blind(fit: LawOnRows, frame: pd.DataFrame) -> Array:
     return values
 
 
-def unvaried(fit: LawOnRows, frame: pd.DataFrame, coverage: float) -> Array:
+def unvaried(fit: LawOnRows, frame: AnyRows, coverage: float) -> Array:
     """Return the half-width in log loss for inputs that the law reads and the fitted rows have at one level, (n,).
 
     What the law makes of them is its priors', which say no more than studies agree on.

@@ -124,13 +124,9 @@ def fit(
     if restraint not in (None, "none"):
         raise UsageError(f"restraint={restraint!r}: expected none, which fits the rows alone.")
     table, on, copied = resolve_score_or_eval(runs, on)
-    copied += unread_findings(table, where)
     how: HowToFit = {**of_one, "seed": seed, "schedules": schedules, "restraint": restraint}
     result = _fit_to_rows(law_name, table, on, where, how, known_shift(shift))
-    about = () if isinstance(result, ScoreFit) else data_errors(table if where is None else table.where(where), on)
-    if not copied and not about:
-        return result
-    return replace(result, findings=by_severity([*copied, *about, *result.findings]))
+    return replace(result, findings=by_severity([*copied, *result.findings])) if copied else result
 
 
 def _fit_to_rows(
@@ -148,11 +144,18 @@ def _fit_to_rows(
     chosen = None if is_score or averaged else law(law_name)
 
     def fitted() -> LawFit | Average | ScoreFit:
-        if chosen is not None:
-            return fit_one(chosen, table, on, where, how)
+        about = unread_findings(table, where)
         if is_score:
-            return fit_scores(table, on, where, str(law_name), schedules=schedules, seed=seed)
-        return fit_auto(table, on, where, seed=seed, schedules=schedules, about=StudyPrior(shift=shift))
+            result: LawFit | Average | ScoreFit = fit_scores(
+                table, on, where, str(law_name), schedules=schedules, seed=seed
+            )
+        elif chosen is not None:
+            result = fit_one(chosen, table, on, where, how)
+        else:
+            result = fit_auto(table, on, where, seed=seed, schedules=schedules, about=StudyPrior(shift=shift))
+        if not is_score:
+            about += data_errors(table if where is None else table.where(where), on)
+        return replace(result, findings=by_severity([*about, *result.findings])) if about else result
 
     if chosen is not None and not type(chosen).__module__.startswith("cptlaw."):
         return fitted()  # whoever writes a law changes it between fits

@@ -22,8 +22,9 @@ import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.fitting.solving.open_rates import at_size
+from cptlaw.laws.calculus import Array
 from cptlaw.planning.options import label, positive, share
-from cptlaw.planning.result import flops_of
+from cptlaw.planning.result import FLOPS_PER_PARAMETER_TOKEN, flops_of
 from cptlaw.runs.schema import MIX, corpus_of
 
 if TYPE_CHECKING:
@@ -81,14 +82,50 @@ class Bases:
 
     def price(self, candidate: CandidateRun, trunks: Mapping[float, float]) -> float:
         """Return what the base of a cell still costs, in FLOPs."""
+        size = candidate.n_params
+        return flops_of(size, max(self.lacked(candidate) - trunks.get(size, 0.0), 0.0) * size)
+
+    def lacked(self, candidate: CandidateRun) -> float:
+        """Return the pre-training tokens per parameter of the base of a cell; 0 where there is that base."""
         size, budget = candidate.n_params, candidate.ptpp
         if budget is None:
             return 0.0
         if (size, budget) not in self._owns:
             self._owns[size, budget] = any(_same(size, n) and _same(budget, p) for n, p in self._owned)
-        if self._owns[size, budget]:
-            return 0.0
-        return flops_of(size, max(budget - trunks.get(size, 0.0), 0.0) * size)
+        return 0.0 if self._owns[size, budget] else budget
+
+
+class Offer:
+    """Cells side by side, (c,), and what they cost.
+
+    Attributes
+    ----------
+    cells
+        The runs that could be made.
+    runs
+        Compute of each.
+    costs
+        The same with its base, where nothing was bought before.
+    """
+
+    def __init__(self, cells: Sequence[CandidateRun], bases: Bases) -> None:
+        self.cells, self.bases = cells, bases
+        self._sizes = np.array([cell.n_params for cell in cells])
+        self._lacked = np.array([bases.lacked(cell) for cell in cells])
+        self.runs = np.array([cell.run_flops for cell in cells])
+        self.costs = self.runs + self.base_prices({})
+
+    def base_prices(self, trunks: Mapping[float, float]) -> Array:
+        """Return what the bases still cost, once trunks were paid for: by size, their budget."""
+        paid = np.zeros(len(self.cells))
+        for size, budget in trunks.items():
+            paid[self._sizes == size] = budget
+        prices: Array = FLOPS_PER_PARAMETER_TOKEN * self._sizes * (np.maximum(self._lacked - paid, 0.0) * self._sizes)
+        return prices
+
+    def take(self, places: Iterable[int]) -> Offer:
+        """Return some of the cells."""
+        return Offer([self.cells[place] for place in places], self.bases)
 
 
 def _same(a: float, b: float) -> bool:

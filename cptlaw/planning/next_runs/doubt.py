@@ -15,7 +15,9 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import DataError
+from cptlaw.fitting.cached import cached
 from cptlaw.fitting.curvature import covariance
+from cptlaw.fitting.doubt import slopes_at
 from cptlaw.fitting.solving.blocks import trainings
 from cptlaw.fitting.solving.identifiability import jacobian
 from cptlaw.fitting.uncertainty.intervals import MIN_RUNS
@@ -107,8 +109,7 @@ def doubt(fit: Fit, before: pd.Series, probability: float) -> Doubt:
 
 def along_directions(fit: LawFit, rows: pd.DataFrame) -> Array:
     """Return how log losses move along independent directions of the parameters, by one deviation, (d, n)."""
-    problem, k, start = fit.problem(), fit.problem().k, fit.optima[0]
-    slopes = jacobian(problem, start[:k], start[k:], at=fit.law.bind(rows, fit.role))
+    slopes = slopes_at(fit, rows)
     open_still = covariance(fit)
     # Coordinates differ in size by orders of magnitude; the root is taken of the correlations.
     scale = np.sqrt(np.maximum(np.diag(open_still), 1e-300))
@@ -118,6 +119,7 @@ def along_directions(fit: LawFit, rows: pd.DataFrame) -> Array:
     return result
 
 
+@cached
 def errors(fit: LawFit) -> Variances:
     """Split the variance of the log residuals into a run's own offset and the scatter of its points.
 

@@ -8,16 +8,16 @@ Axes: d = directions of the parameters, c = candidates, m = checkpoints (padded 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cptlaw.laws.calculus import Array
-from cptlaw.planning.next_runs.cells import Bases, CandidateRun
+from cptlaw.planning.next_runs.cells import CandidateRun, Offer
 from cptlaw.planning.next_runs.doubt import Variances
 from cptlaw.progress import track
 
@@ -47,15 +47,20 @@ class Sample:
     ----------
     forecast
         (d,); its sum of squares is the variance of the forecast.
-    cells
-        Whitened measurements, (c, d, m): in units of their noise.
+    whitened
+        Returns `cells`, which nobody asks for after the last choice.
     floor
         Variance of measuring one loss, which stays in the interval whatever is run.
     """
 
     forecast: Array
-    cells: Array
+    whitened: Callable[[], Array]
     floor: float = 0.0
+
+    @cached_property
+    def cells(self) -> Array:
+        """Whitened measurements, (c, d, m): in units of their noise."""
+        return self.whitened()
 
     @classmethod
     def of(
@@ -79,7 +84,11 @@ class Sample:
         for place, count in enumerate(counts):
             whitened[place, :, :count] = losses[:, first : first + count] @ whiteners[count]
             first += count
-        return cls(forecast, whitened, floor=noise**2 * float(forecast @ forecast))
+        return cls(forecast, lambda: whitened, floor=noise**2 * float(forecast @ forecast))
+
+    def take(self, places: NDArray[np.intp]) -> Sample:
+        """Return the forecast with some of the candidates."""
+        return Sample(self.forecast, lambda: self.cells[places], self.floor)
 
     @property
     def variance(self) -> float:
@@ -94,7 +103,7 @@ class Sample:
     def reductions(self, rows: NDArray[np.intp]) -> Array:
         """Return by how much each of some candidates would reduce the variance, alone, (rows,)."""
         cells = self.cells[rows]
-        shared = np.einsum("cdm,d->cm", cells, self.forecast)
+        shared = cells.transpose(0, 2, 1) @ self.forecast
         # In units of their noise measurements have the identity as their own covariance.
         inner = cells.transpose(0, 2, 1) @ cells + np.eye(cells.shape[2])
         solved = np.linalg.solve(inner, shared[:, :, None])[:, :, 0]
@@ -107,8 +116,7 @@ class Sample:
         # The square root of the update of a covariance: what is left can be measured again.
         shrink = 1.0 / np.sqrt(1.0 + singular**2) - 1.0
         forecast = self.forecast + left @ (shrink * (left.T @ self.forecast))
-        along = np.einsum("dm,cdk->cmk", left, self.cells) * shrink[None, :, None]
-        return Sample(forecast, self.cells + np.einsum("dm,cmk->cdk", left, along), self.floor)
+        return Sample(forecast, lambda: self.cells + (left * shrink) @ (left.T @ self.cells), self.floor)
 
 
 def _whitener(count: int, errors: Variances) -> Array:
@@ -127,22 +135,21 @@ class _Path:
     ----------
     sample
         The doubt that is left.
-    cells, bases
-        What there is to take, and the base models that there are.
+    offer
+        What there is to take.
     left
         FLOPs that are left.
     """
 
     sample: Sample
-    cells: Sequence[CandidateRun]
-    bases: Bases
+    offer: Offer
     left: float
     trunks: dict[float, float] = field(default_factory=dict)  # that were paid for: by size, their budget
     taken: list[Choice] = field(default_factory=list)
 
-    def base_prices(self, places: Iterable[int]) -> Array:
-        """Return what the bases of some cells still cost."""
-        return np.array([self.bases.price(self.cells[place], self.trunks) for place in places])
+    def costs(self) -> Array:
+        """Return what each cell costs now, with its base."""
+        return self.offer.runs + self.offer.base_prices(self.trunks) if self.trunks else self.offer.costs
 
     def gains(self, places: NDArray[np.intp]) -> Array:
         """Return by how much each of some cells would narrow the interval."""
@@ -151,7 +158,8 @@ class _Path:
 
     def take(self, place: int) -> Self:
         """Pay for a cell and measure it."""
-        cell, base = self.cells[place], float(self.base_prices([place])[0])
+        cell = self.offer.cells[place]
+        base = self.offer.bases.price(cell, self.trunks)
         self.sample = self.sample.measured(place)
         self.left -= cell.run_flops + base
         if base > 0 and cell.ptpp is not None:
@@ -161,7 +169,7 @@ class _Path:
         return self
 
 
-def choose(sample: Sample, cells: Sequence[CandidateRun], bases: Bases, budget: float, most: int) -> list[Choice]:
+def choose(sample: Sample, offer: Offer, budget: float, most: int) -> list[Choice]:
     """Choose cells within a budget.
 
     A base model costs much at once and pays off over several runs, so that greed alone would never buy one. The search
@@ -169,24 +177,21 @@ def choose(sample: Sample, cells: Sequence[CandidateRun], bases: Bases, budget: 
     of the cost; the cheapest of the plans that come close to the best one is returned, and of those as cheap the one
     that narrows most.
     """
-    # What a cell costs if nothing was bought before; later ones share what is there.
-    prices = np.array([bases.price(cell, {}) for cell in cells])
-    runs = np.array([cell.run_flops for cell in cells])
-    within = np.flatnonzero(prices + runs <= budget)
+    within = np.flatnonzero(offer.costs <= budget)
     if not len(within):
         return []
     # Only what can be paid for is carried along; places are mapped back at the end.
-    sample, cells = Sample(sample.forecast, sample.cells[within], sample.floor), [cells[int(i)] for i in within]
-    prices, runs = prices[within], runs[within]
-    alone = sample.reductions(np.arange(len(cells)))
-    begin = partial(_Path, sample, cells, bases, budget)
+    sample, offer = sample.take(within), offer.take(within)
+    bases = [_base(cell) for cell in offer.cells]
+    alone = sample.reductions(np.arange(len(bases)))
+    begin = partial(_Path, sample, offer, budget)
     plans = []
-    on_new = sorted({_base(cell) for cell, price in zip(cells, prices, strict=True) if price > 0})
+    on_new = sorted({base for base, new in zip(bases, offer.costs > offer.runs, strict=True) if new})
     for base in track((None, *on_new), "choosing runs"):
-        opening = np.array([_base(cell) == base for cell in cells])
+        opening = np.array([one == base for one in bases])
         for power in POWERS:
             # The base is bought for several runs, so its price does not count in choosing the first of them.
-            first = None if base is None else _best_first(np.where(opening, alone / runs**power, -1.0))
+            first = None if base is None else _best_first(np.where(opening, alone / offer.runs**power, -1.0))
             plans.append(_greedy(begin(), most, power, first))
     widths = [float(sample.width(plan[-1].variance if plan else sample.variance)) for plan in plans]
     enough = CLOSE * min(widths)
@@ -214,7 +219,7 @@ def _cost(plan: Sequence[Choice]) -> float:
 
 def _without_idle_bases(begin: Callable[[], _Path], plan: list[Choice], enough: float) -> list[Choice]:
     """Leave out the cells of each new base without which the interval is still narrow enough."""
-    cells = begin().cells
+    cells = begin().offer.cells
     for base in sorted({_base(cells[step.candidate]) for step in plan if step.base_flops > 0}):
         rest = begin()
         for step in plan:
@@ -232,15 +237,13 @@ def _in_order(course: _Path, plan: Sequence[Choice]) -> list[Choice]:
     """
     left = [step.candidate for step in plan]
     while left:
-        costs = np.array([course.cells[place].run_flops for place in left]) + course.base_prices(left)
-        course.take(left.pop(_best_first(course.gains(np.array(left)) / costs)))
+        course.take(left.pop(_best_first(course.gains(np.array(left)) / course.costs()[left])))
     return course.taken
 
 
 def _greedy(course: _Path, most: int, power: float, first: int | None) -> list[Choice]:
-    runs = np.array([cell.run_flops for cell in course.cells])
-    times = np.zeros(len(runs), dtype=int)
-    costs = runs + course.base_prices(range(len(runs)))
+    costs = course.costs()
+    times = np.zeros(len(costs), dtype=int)
     while len(course.taken) < most:
         if first is not None and not course.taken:
             best = first
@@ -257,5 +260,5 @@ def _greedy(course: _Path, most: int, power: float, first: int | None) -> list[C
             best = int(rows[_best_first(np.where(worth, gains / costs[rows] ** power, -1.0))])
         times[best] += 1
         if course.take(best).taken[-1].base_flops > 0:
-            costs = runs + course.base_prices(range(len(runs)))
+            costs = course.costs()
     return course.taken

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -12,7 +13,8 @@ from scipy import special
 from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.law_fit import LawFit
-from cptlaw.planning.next_runs.cells import SAME, Bases, CandidateRun, rows_of
+from cptlaw.laws.calculus import Array
+from cptlaw.planning.next_runs.cells import SAME, CandidateRun, Offer, rows_of
 from cptlaw.planning.next_runs.doubt import Doubt, along_directions, doubt, errors
 from cptlaw.planning.next_runs.greedy import Sample, choose
 from cptlaw.planning.next_runs.suggestion import Cell, Suggestion
@@ -42,12 +44,13 @@ class OpenForecast:
     interval: float
     before: pd.Series
     doubt: Doubt
+    offer: Offer
 
-    def answer(self, runs: list[CandidateRun], bases: Bases, budget: float, most: int = MOST_CELLS) -> Suggestion:
-        """Choose among runs, for a budget in FLOPs."""
+    def answer(self, budget: float, most: int = MOST_CELLS) -> Suggestion:
+        """Choose among the runs, for a budget in FLOPs."""
         fit, asked, before, open_doubt = self.fit, self.asked, self.before, self.doubt
-        sample = self.sample(runs)
-        chosen = choose(sample, runs, bases, budget, most)
+        sample, runs = self.sample, self.offer.cells
+        chosen = choose(sample, self.offer, budget, most)
         shares = [float(np.sqrt(step.variance / max(sample.variance, 1e-300))) for step in chosen]
         widths = [open_doubt.width(), *(open_doubt.width(share) for share in shares)]
         cells = tuple(
@@ -61,8 +64,8 @@ class OpenForecast:
             for step, (before_it, after_it) in zip(chosen, pairwise(widths), strict=True)
         )
         ends = (float(before["lo"]), float(before["hi"]))
-        findings = _findings(sample, runs, bases, budget, open_doubt, shares, widths)
-        findings += [*_below_sizes(fit, cells), *_anchor(self, sample, runs, bases, budget)]
+        findings = _findings(self, budget, shares, widths)
+        findings += [*_below_sizes(fit, cells), *_anchor(self, budget)]
         after = open_doubt.interval(shares[-1]) if shares else ends
         return Suggestion(
             law=fit.law.spec,
@@ -79,9 +82,17 @@ class OpenForecast:
             unit=unit_of(fit),
         )
 
-    def sample(self, runs: list[CandidateRun]) -> Sample:
-        """Return the doubt as directions along which the forecast and the losses of runs move together."""
-        fit, checkpoints = self.fit, rows_of(runs, self.asked.iloc[0], self.fit.law.inputs)
+    @cached_property
+    def alone(self) -> Array:
+        """Which share of the standard deviation of the forecast is left after each run alone, (c,)."""
+        told = self.sample.reductions(np.arange(len(self.offer.cells)))
+        return np.asarray(np.sqrt(np.maximum(1.0 - told / max(self.sample.variance, 1e-300), 0.0)))
+
+    @cached_property
+    def sample(self) -> Sample:
+        """The doubt as directions along which the forecast and the losses of runs move together."""
+        fit, runs = self.fit, self.offer.cells
+        checkpoints = rows_of(runs, self.asked.iloc[0], fit.law.inputs)
         shifts = along_directions(fit, pd.concat([self.asked[list(checkpoints)], checkpoints], ignore_index=True))
         # By as much as the interval says the forecast errs by, with its ends as those of a normal law's.
         errs = float(np.linalg.norm(shifts[:, 0])) * float(special.ndtri(0.5 + 0.5 * self.interval))
@@ -90,34 +101,29 @@ class OpenForecast:
         return Sample.of(shifts[:, 0], shifts[:, 1:], runs, errors(fit), noise)
 
 
-def open_forecast(fit: LawFit, asked: pd.DataFrame, interval: float, whole: Fit | None = None) -> OpenForecast:
+def open_forecast(
+    fit: LawFit, asked: pd.DataFrame, interval: float, offer: Offer, whole: Fit | None = None
+) -> OpenForecast:
     """Forecast a point and the doubt about it.
 
     Parameters
     ----------
     fit
         The law along whose directions runs are chosen.
+    offer
+        The runs to choose from.
     whole
         What forecasts: the average that holds the law, where one does.
     """
     whole = fit if whole is None else whole
     before = whole.forecast(asked, interval).iloc[0]
-    return OpenForecast(fit, asked, interval, before, doubt(whole, before, interval))
+    return OpenForecast(fit, asked, interval, before, doubt(whole, before, interval), offer)
 
 
-def _findings(
-    sample: Sample,
-    result: list[CandidateRun],
-    bases: Bases,
-    budget: float,
-    doubt_now: Doubt,
-    shares: list[float],
-    widths: list[float],
-) -> list[Finding]:
+def _findings(ahead: OpenForecast, budget: float, shares: list[float], widths: list[float]) -> list[Finding]:
     """Say what keeps the interval from shrinking more."""
     findings = []
-    costs = np.array([cell.run_flops + bases.price(cell, {}) for cell in result])
-    alone = np.sqrt(np.maximum(1.0 - sample.reductions(np.arange(len(result))) / max(sample.variance, 1e-300), 0.0))
+    result, costs, alone, doubt_now = ahead.offer.cells, ahead.offer.costs, ahead.alone, ahead.doubt
     if not shares and costs.min() > budget:
         cheapest = int(costs.argmin())
         findings.append(
@@ -199,16 +205,15 @@ def _below_sizes(fit: LawFit, cells: tuple[Cell, ...]) -> list[Finding]:
     ]
 
 
-def _anchor(
-    ahead: OpenForecast, sample: Sample, runs: list[CandidateRun], bases: Bases, budget: float
-) -> list[Finding]:
+def _anchor(ahead: OpenForecast, budget: float) -> list[Finding]:
     """Name the run nearest in size at a pre-training budget that no fitted run had, and what it would tell alone."""
     asked = float(ahead.asked.iloc[0].get("ptpp", np.nan))
     seen = ahead.fit.data["ptpp"] if "ptpp" in ahead.fit.data.columns else pd.Series(dtype=float)
-    there = [i for i, run in enumerate(runs) if run.ptpp is not None and np.isclose(run.ptpp, asked, rtol=SAME)]
+    runs, costs, alone = ahead.offer.cells, ahead.offer.costs, ahead.alone
+    budgets = np.array([np.nan if run.ptpp is None else run.ptpp for run in runs])
+    there = np.flatnonzero(np.isclose(budgets, asked, rtol=SAME)).tolist()
     if not there or np.isclose(seen, asked, rtol=SAME).any():
         return []
-    costs = {i: runs[i].run_flops + bases.price(runs[i], {}) for i in there}
     affordable = [i for i in there if costs[i] <= budget]
     if not affordable:
         cheapest = min(there, key=lambda i: costs[i])
@@ -219,15 +224,13 @@ def _anchor(
                 f"no run at {format_quantity(asked)} pre-training tokens per parameter costs {quantity_text(budget)} "
                 f"FLOPs or less; the cheapest is {_name(runs[cheapest])} at {quantity_text(costs[cheapest])}.",
                 "Without a run at that budget the forecast rests on the law's form in it.",
-                data={"flops": costs[cheapest]},
+                data={"flops": float(costs[cheapest])},
                 remedy=Remedy("budget", quantity_text(costs[cheapest])),
             )
         ]
     largest = max(runs[i].n_params for i in affordable)
-    told = sample.reductions(np.arange(len(runs)))
-    best = max((i for i in affordable if runs[i].n_params == largest), key=lambda i: (told[i], -costs[i]))
-    alone = float(np.sqrt(max(1.0 - told[best] / max(sample.variance, 1e-300), 0.0)))
-    low, high = ahead.doubt.interval(alone)
+    best = max((i for i in affordable if runs[i].n_params == largest), key=lambda i: (-alone[i], -costs[i]))
+    low, high = ahead.doubt.interval(float(alone[best]))
     return [
         Finding(
             "info",
@@ -236,7 +239,7 @@ def _anchor(
             f"budget pays for is {_name(runs[best])}, for {quantity_text(costs[best])} FLOPs: alone it would narrow "
             f"the interval to {low:.4f} to {high:.4f}.",
             "A run at the asked budget ends the extrapolation in it.",
-            data={"n_params": largest, "ptpp": asked, "flops": costs[best]},
+            data={"n_params": largest, "ptpp": asked, "flops": float(costs[best])},
         )
     ]
 

@@ -20,7 +20,7 @@ from cptlaw.forecasting.verbs.arguments import parse_fit_arguments as law_and_ru
 from cptlaw.forecasting.verbs.load_file import is_fit_file
 from cptlaw.laws import Law, law
 from cptlaw.laws.score_law import known_score_laws
-from cptlaw.planning.next_runs.cells import Bases, candidates
+from cptlaw.planning.next_runs.cells import Bases, Offer, candidates
 from cptlaw.planning.next_runs.open_forecast import open_forecast
 from cptlaw.planning.next_runs.suggestion import Suggestion
 from cptlaw.planning.next_runs.through_loss import of_the_loss, score_to_sharpen
@@ -114,7 +114,8 @@ def suggest(
         fit, notes = whole, []
     _check_point(fit.law, at)  # fitted, for a law of k corpora takes those of the table
     result = candidates(fit, table.frame, at.iloc[0], **levels)
-    answer = open_forecast(fit, at, given.interval, whole).answer(result, Bases.of(table.frame), given.budget, given.n)
+    offer = Offer(result, Bases.of(table.frame))
+    answer = open_forecast(fit, at, given.interval, offer, whole).answer(given.budget, given.n)
     notes += [] if score is None else [of_the_loss(score, at)]
     return replace(answer, findings=by_severity([*answer.findings, *notes])) if notes else answer
 
@@ -139,7 +140,8 @@ def _from_fit(whole: Fit | ScoreFit, others: Sequence[str], given: Question, lev
     _check_point(fit.law, at)
     rows = pd.concat([whole.data, whole.base.assign(tokens=0.0)], ignore_index=True)
     result = candidates(fit, rows, at.iloc[0], **levels)
-    answer = open_forecast(fit, at, given.interval, whole).answer(result, Bases.of(rows), given.budget, given.n)
+    offer = Offer(result, Bases.of(rows))
+    answer = open_forecast(fit, at, given.interval, offer, whole).answer(given.budget, given.n)
     return replace(answer, findings=by_severity([*answer.findings, *([_heaviest(fit)] if fit is not whole else [])]))
 
 
