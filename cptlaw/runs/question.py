@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from cptlaw.commands import command_line
@@ -12,6 +13,7 @@ from cptlaw.errors import DataError, UsageError, among
 from cptlaw.runs.expressions import IGNORE, as_texts, column_pairs
 from cptlaw.units import parse_pairs
 
+FRAME = "DataFrame"  # what a table without a file is called
 MAPPINGS = ("columns", "losses", "scores")
 TEXTS = ("source_eval", "target_eval", "n_params_kind")
 
@@ -77,13 +79,13 @@ class UnreadColumnError(NotUnderstoodError):
     """
 
     def __init__(self, label: str, asked: Sequence[Question]) -> None:
-        several, names = len(asked) > 1, sum(1 for one in asked if one.name)
+        names = sum(1 for one in asked if one.name)
         what = f"{names} column{'s are' if names > 1 else ' is'} not understood, and an answer that leaves out a"
         lines = [f"{label}: {what} setting would be wrong." if names else f"{label}: not understood."]
         for number, one in enumerate(asked, 1):
             lines += [f"  {number}. {one.question}", *(f"       {as_flag(choice)}" for choice in one.choices)]
         first = dict[str, str]()  # each input from one column
-        for one in asked if several else ():
+        for one in asked:
             pairs = dict[str, str]()
             for pair in one.choices:  # the likeliest first
                 pairs.setdefault(pair if pair.startswith(IGNORE) else pair.partition("=")[0], pair)
@@ -92,6 +94,9 @@ class UnreadColumnError(NotUnderstoodError):
             first |= dict(free[:1] if (one.explains or not one.name) and not known else [])
         if len(first) > 1:
             lines.append(f"If the first of each is right: {_together(first.values())}")
+        if first and label == FRAME:
+            how = reduce(with_reply, first.values(), dict[str, Any]())
+            lines.append(f"In Python: cl.read_runs(frame, {', '.join(f'{name}={how[name]!r}' for name in how)})")
         super().__init__("\n".join(lines))
         self._asked = tuple(asked)
 

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from messy_truth import LN2, wide
+from messy_truth import TABLES as MESSY
 
 import cptlaw as cl
 from cptlaw.cli import main
@@ -178,6 +179,37 @@ def test_the_first_proposals_together_are_the_second_command(tmp_path, capsys, n
     pd.testing.assert_frame_equal(found, expected, rtol=rounded, check_dtype=False)
 
 
+class FitsBeginError(Exception):
+    """Carries the runs of which an answer would be made."""
+
+
+@pytest.mark.parametrize("name", [*TABLES, *(table.name for table in MESSY if table.asked)])
+def test_the_second_answer_as_printed_is_made_of_the_true_rows(tmp_path, capsys, monkeypatch, name):
+    """Of one table the whole answer is compared, in test_messy_truth.py; from the same rows it is the same plan."""
+
+    def from_runs(runs, question, *rest, **more):
+        raise FitsBeginError(runs, question)
+
+    path = tmp_path / name
+    messy = {table.name: table.write for table in MESSY}
+    messy[name](path) if name in messy else write(path, TABLES[name]())
+    words = ["answer", path, "--n-params", "500M", "--ptpp", "100", "--tokens", "2B", "--max-forgetting", "10%"]
+    with pytest.raises(SystemExit) as ended:
+        main([*map(str, words)])
+    said = [line.strip() for line in capsys.readouterr().err.splitlines() if line.strip()]
+    assert ended.value.code == 2
+    _, several, flags = said[-1].partition("If the first of each is right: ")
+    flags = flags if several else next(line for line in said if line.startswith("--"))
+    monkeypatch.setattr("cptlaw.answering.ask.from_runs", from_runs)
+    with pytest.raises(FitsBeginError) as answered:
+        main([*map(str, words), *shlex.split(flags)])
+    found, question = answered.value.args
+    assert {found.role(eval) for eval in found.evals} == {"source", "target"}
+    assert question.max_forgetting == 0.1
+    rounded = 2e-2 if name == "steps.csv" else 2e-5
+    pd.testing.assert_frame_equal(points(found), points(cl.read_runs(TABLE)), rtol=rounded, check_dtype=False)
+
+
 def test_what_a_user_says_of_a_unit_is_not_said_twice():
     """The column is read in millions by its name; whoever writes the unit means the numbers of the file."""
     frame = renamed(n_params="config.model.size_m").assign(**{"config.model.size_m": TABLE["n_params"] / 1e6})
@@ -192,7 +224,10 @@ def test_old_tokens_are_no_tokens_added_to_a_vocabulary():
 def test_an_answer_asks_at_once_for_all_that_is_missing():
     with pytest.raises(cl.errors.DataError) as raised:
         cl.answer(without_sense(), n_params="500M", tokens="2B", ptpp=100, max_forgetting="10%")
-    last = str(raised.value).splitlines()[-1]
+    *_, last, call = str(raised.value).splitlines()
+    runs = eval(call.removeprefix("In Python: "), {"cl": cl, "frame": without_sense()})
+    refuse_unread(runs)
+    pd.testing.assert_frame_equal(points(runs), points(cl.read_runs(TABLE)), check_dtype=False)
     for part in ("--losses l1=L1,l2=L2", "--source-eval l1", "n_params=zq", "ptpp=fov", "replay=wlm", "tokens=tau"):
         assert part in last
 
