@@ -8,6 +8,7 @@ import pytest
 import cptlaw as cl
 from cptlaw.fitting.auto.candidates import ALONG_TOKENS
 from cptlaw.fitting.fit_rows import fit_rows
+from cptlaw.fitting.solving.loss_at import LossAt
 from cptlaw.fitting.solving.priors import AlongTokens
 from cptlaw.fitting.solving.restraint import Prior
 from cptlaw.fitting.solving.training_rows import training_rows
@@ -59,7 +60,8 @@ def test_its_derivatives_are_those_of_its_value(fit):
     prior, at = AlongTokens.of(problem), one.optima[:1]
 
     def evaluated(v):
-        return prior.squares(v, problem.scales_of(problem.columns(v[:, problem.k :], 2)), 2)
+        scales = problem.scales_of(problem.columns(v[:, problem.k :], 2))
+        return prior.squares(LossAt.of(prior.rows, v, 2, scales), 2)
 
     _, gradient, _, hessian = evaluated(at)
     for i in range(at.shape[1]):

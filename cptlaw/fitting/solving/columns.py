@@ -49,6 +49,10 @@ class Column:
         pairs = np.array(list(curves), dtype=np.intp).reshape(-1, 2)
         return cls(parts, np.array(list(term.slopes), dtype=np.intp), pairs)
 
+    def rows(self, taken: slice) -> Column:
+        """Return the column at some of the rows."""
+        return Column(self.parts[:, :, taken], self.slopes, self.curves)
+
     @property
     def value(self) -> Array:
         """The term itself, (s, n)."""

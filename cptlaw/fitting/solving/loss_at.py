@@ -39,7 +39,9 @@ class LossAt:
     scales: list[Scale]
 
     @classmethod
-    def of(cls, problem: Problem, v: Array, order: int, scales: list[Scale] | None = None) -> LossAt:
+    def of(
+        cls, problem: Problem, v: Array, order: int, scales: list[Scale] | None = None, fitted: int | None = None
+    ) -> LossAt:
         """Evaluate a law.
 
         Parameters
@@ -50,10 +52,13 @@ class LossAt:
             Of the derivatives that are wanted: 2 for `curvature`.
         scales
             Of the fitted rows, where the rows of the problem are others.
+        fitted
+            How many rows, the first, are the fitted ones; all where not given.
         """
         s, n, k, size = len(v), problem.n, problem.k, problem.size
         columns = problem.columns(v[:, k:], order)
-        scales = problem.scales_of(columns) if scales is None else scales
+        if scales is None:
+            scales = problem.scales_of(columns if fitted is None else [one.rows(slice(fitted)) for one in columns])
         loss, slopes, amplitudes = np.zeros((s, n)), np.zeros((s, size, n)), np.empty((s, k))
         for i, column in enumerate(columns[:k]):
             value, at, moves = column.divided(scales[i])
@@ -65,6 +70,11 @@ class LossAt:
         loss += offset.value
         slopes[:, offset.slopes] += offset.moves
         return cls(loss, slopes, amplitudes, columns, scales)
+
+    def rows(self, taken: slice) -> LossAt:
+        """Return the loss at some of the rows."""
+        columns = [one.rows(taken) for one in self.columns]
+        return LossAt(self.value[:, taken], self.slopes[:, :, taken], self.amplitudes, columns, self.scales)
 
     def curvature(self, lever: Array) -> Array:
         """Return the second derivatives of the loss by the coordinates, summed over rows times a lever, (s, v, v)."""

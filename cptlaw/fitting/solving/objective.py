@@ -100,7 +100,12 @@ class Objective:
         With ``order`` 1 no second derivatives are taken, and the majorising matrix stands for the Hessian.
         """
         problem, delta, weights = self.problem, self.delta, self.weights
-        loss = LossAt.of(problem, v, order)
+        along, tilted = None if self.penalty is None else self.penalty.along, None
+        if along is None:
+            loss = LossAt.of(problem, v, order)
+        else:
+            both = LossAt.of(along.beside, v, order, fitted=problem.n)
+            loss, tilted = both.rows(slice(problem.n)), both.rows(slice(problem.n, None))
         # A law of curves subtracts terms and may cross zero on its way; the logarithm then refuses the step by its
         # size.
         positive = np.maximum(loss.value, 1e-300)
@@ -132,7 +137,7 @@ class Objective:
             "majoriser": majoriser,
         }
         if self.penalty is not None:
-            _add(result, *squares(problem, v, self.penalty, loss.scales, order))
+            _add(result, *squares(problem, v, self.penalty, loss.scales, tilted, order))
         if self.forecast is not None:
             at_point = LossAt.of(problem.moved_to(self.forecast.x), v, order, loss.scales)
             _add(result, *self.forecast.squares(at_point, order))

@@ -27,6 +27,8 @@ class AlongTokens:
     ----------
     rows
         Rows with a little more tokens than were measured, then the same with a little fewer.
+    beside
+        All rows of the problem, then these: a law costs by the call and hardly by the row.
     weights
         What the log losses there count in the slope, (n,), over the standard deviation of the prior.
     mean
@@ -34,6 +36,7 @@ class AlongTokens:
     """
 
     rows: Problem
+    beside: Problem
     weights: Array
     mean: float
 
@@ -47,14 +50,15 @@ class AlongTokens:
         if not len(trained):
             return None
         some = np.unique(np.linspace(0, len(trained) - 1, min(len(trained), MOST_ROWS)).round().astype(int))
-        rows = problem.subset(np.tile(trained[some], 2))
         sign = np.repeat([1.0, -1.0], len(some))
-        moved = rows.at("D", Positive(rows.x.D.value * np.exp(STEP * sign)))
-        return cls(moved, sign / (2.0 * STEP * len(some) * prior.sd), prior.mean / prior.sd)
+        beside = problem.subset(np.concatenate([np.arange(problem.n), np.tile(trained[some], 2)]))
+        moves = np.exp(STEP * np.concatenate([np.zeros(problem.n), sign]))
+        beside = beside.at("D", Positive(beside.x.D.value * moves))
+        rows = beside.subset(np.arange(problem.n, beside.n))
+        return cls(rows, beside, sign / (2.0 * STEP * len(some) * prior.sd), prior.mean / prior.sd)
 
-    def squares(self, v: Array, scales: list[Scale], order: int) -> tuple[Array, Array, Array, Array]:
-        """Return half the squared score (s,), gradient (s, v), Gauss-Newton matrix and Hessian (s, v, v)."""
-        loss = LossAt.of(self.rows, v, order, scales)
+    def squares(self, loss: LossAt, order: int) -> tuple[Array, Array, Array, Array]:
+        """Return half the squared score (s,), gradient (s, v), Gauss-Newton and Hessian matrix (s, v, v) at a loss."""
         value = np.maximum(loss.value, TINY)
         score = np.log(value) @ self.weights - self.mean
         lever, relative = self.weights / value, loss.slopes / value[:, None, :]
@@ -123,14 +127,24 @@ def penalty_of(problem: Problem, v: Array, penalty: Penalty | None) -> Array:
     """Return what the priors add to the objective at v, (s,)."""
     if penalty is None:
         return np.zeros(len(v))
-    total, _, _, _ = squares(problem, v, penalty, problem.scales_of(problem.columns(v[:, problem.k :])), 1)
+    scales = problem.scales_of(problem.columns(v[:, problem.k :]))
+    tilted = None if penalty.along is None else LossAt.of(penalty.along.rows, v, 1, scales)
+    total, _, _, _ = squares(problem, v, penalty, scales, tilted, 1)
     return total
 
 
 def squares(
-    problem: Problem, v: Array, penalty: Penalty, scales: list[Scale], order: int
+    problem: Problem, v: Array, penalty: Penalty, scales: list[Scale], tilted: LossAt | None, order: int
 ) -> tuple[Array, Array, Array, Array]:
-    """Return what the priors add: total (s,), gradient (s, v), Gauss-Newton matrix and Hessian (s, v, v)."""
+    """Return what the priors add: total (s,), gradient (s, v), Gauss-Newton matrix and Hessian (s, v, v).
+
+    Parameters
+    ----------
+    scales
+        Of the columns with an amplitude.
+    tilted
+        The loss at `AlongTokens.rows`, where there is such a prior.
+    """
     value, slope, curve = values(problem, v, penalty.coordinates, penalty.scales, scales, order)
     score, slope = (value - penalty.means) / penalty.sds, slope / penalty.sds[:, None]
     pull, pulled = score, slope
@@ -140,10 +154,10 @@ def squares(
     gradient = penalty.weight * np.einsum("sp,spv->sv", pull, slope)
     product = penalty.weight * (slope.transpose(0, 2, 1) @ pulled)
     bend = penalty.weight * np.einsum("sp,spvw->svw", pull / penalty.sds, curve) if curve is not None else 0.0
-    if penalty.along is None:
+    if penalty.along is None or tilted is None:
         return total, gradient, product, product + bend
     parts = total, gradient, product, product + bend
-    added = penalty.along.squares(v, scales, order)
+    added = penalty.along.squares(tilted, order)
     total, gradient, product, hessian = (one + penalty.weight * more for one, more in zip(parts, added, strict=True))
     return total, gradient, product, hessian
 

@@ -79,7 +79,7 @@ class Problem:
         moved.n = next(column.value.shape[-1] for column in vars(x).values() if isinstance(column, Positive))
         return moved
 
-    def subset(self, rows: Array) -> Problem:
+    def subset(self, rows: NDArray[np.int_]) -> Problem:
         """Return the same problem on some of its rows."""
         taken = copy.copy(self)
         taken.x = SimpleNamespace(**{name: column[rows] for name, column in vars(self.x).items()})
