@@ -77,6 +77,8 @@ def tuned_by_runs(runs: Runs, n_params: float, tokens: float | None) -> dict[str
     if "batch_tokens" not in runs.frame.columns and {"step", "tokens"} <= set(runs.frame.columns):
         step = runs.frame["step"].where(runs.frame["step"] > 0)
         runs = replace(runs, frame=runs.frame.assign(batch_tokens=runs.frame["tokens"] / step))
+    if "lr_peak" not in runs.frame.columns and "lr" in runs.frame.columns and "run" in runs.assumed:
+        runs = replace(runs, frame=runs.frame.assign(lr_peak=runs.frame["lr"]))  # each row is a run
     target = next((name for name in runs.evals if runs.role(name) == "target"), None)
     if tokens is None or target is None or not set(names) <= set(runs.frame.columns):
         return {}

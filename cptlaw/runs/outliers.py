@@ -223,7 +223,7 @@ def _mix_up(text: str, runs: list[str], **data: float) -> Finding:
         "warning",
         "suspected-mix-up",
         text,
-        "Another tokenizer, unit, eval or model may have slipped in: look at these runs, or leave them out.",
+        "They diverged, or another tokenizer, unit, eval or model slipped in: look at these runs, or leave them out.",
         data={"run": runs[0], "runs": runs, **data},
         remedy=Remedy("where", which) if len(runs) <= MOST_NAMED else None,
     )

@@ -25,6 +25,7 @@ from cptlaw.runs.outliers import (
     sizes_out_of_order,
     unexplained_losses,
 )
+from cptlaw.runs.sweeps import mistuned_runs
 from cptlaw.runs.table import CLEAR, Runs
 from cptlaw.runs.within import correlation_with_replay
 from cptlaw.units import format_percent, format_quantity
@@ -65,7 +66,8 @@ def _data_errors(runs: Runs, on: str | None) -> tuple[Finding, ...]:
     known = [name for name in losses if runs.role(name) != "other"] or losses
     chosen = known if on is None else [runs.on(on).evals[0]]
     tables = {name: runs.on(name).frame for name in chosen if name in losses}
-    found = [one for name, rows in tables.items() for one in _of_eval(runs, name, rows, len(tables) > 1)]
+    worse = mistuned_runs(runs)[0]
+    found = [one for name, rows in tables.items() for one in _of_eval(runs, name, rows, worse, len(tables) > 1)]
     unexplained = [one for one in found if one.code == "unexplained-losses"]
     if len(unexplained) < len(tables):  # chance would leave no eval explained
         found = [replace(one, severity="warning") if one in unexplained else one for one in found]
@@ -94,8 +96,8 @@ def one_run(runs: Runs) -> tuple[Finding, ...]:
     )
 
 
-def _of_eval(runs: Runs, name: str, rows: pd.DataFrame, several: bool) -> Iterator[Finding]:
-    """Look at the rows of one eval."""
+def _of_eval(runs: Runs, name: str, rows: pd.DataFrame, worse: frozenset[str], several: bool) -> Iterator[Finding]:
+    """Look at the rows of one eval, of which some are of runs that were tuned worse than others of a sweep."""
     adapted, base = _adapted(rows), _base_losses(rows)
     if len(adapted) < 2:
         return
@@ -109,6 +111,9 @@ def _of_eval(runs: Runs, name: str, rows: pd.DataFrame, several: bool) -> Iterat
     surface = LossSurface(adapted)
     yield from outlier_runs(surface)
     yield from outlier_rows(surface)
+    if worse:  # which may have collapsed; laws are fitted to the best
+        rows = rows[~rows["run"].isin(worse)]
+        surface = LossSurface(_adapted(rows))
     yield from sizes_out_of_order(rows, surface)
     yield from unexplained_losses(surface)
 

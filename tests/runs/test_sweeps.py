@@ -65,6 +65,26 @@ def test_a_fit_is_of_the_best_runs_unless_all_are_asked_for():
     assert len(cl.read(sweep(), all_runs=True).runs) == 54
 
 
+def test_an_answer_takes_rate_and_batch_from_the_valley_though_runs_collapsed():
+    rows = []
+    for n, d in itertools.product((1e8, 4e8, 1.6e9), (2e9, 8e9, 32e9)):
+        best = 1e-3 * (n / 4e8) ** -0.4 * (d / 8e9) ** 0.1, 2**18 * (d / 8e9) ** 0.5
+        for rate, batch in itertools.product(1e-3 * 2.0 ** np.arange(-3, 4), 2.0 ** np.arange(16, 22)):
+            off = np.log([rate, batch]) - np.log(best)
+            loss = (1.8 + 400 / n**0.34 + 1200 / d**0.37) * (1 + off**2 @ [0.006, 0.004])
+            rows.append((n, d, rate, batch, 10.4 if off[0] > 1.9 else loss))
+    frame = pd.DataFrame(rows, columns=["n_params", "tokens", "lr", "batch_tokens", "loss"])
+    collapsed = int((frame["loss"] == 10.4).sum())
+    answer = cl.answer(frame, n_params=3e9, tokens=64e9)
+    assert answer.lr_peak == pytest.approx(1e-3 * 7.5**-0.4 * 8**0.1, rel=0.15)
+    assert answer.batch_tokens == pytest.approx(2**18 * 8**0.5, rel=0.15)
+    assert answer.target_loss == pytest.approx(1.8 + 400 / 3e9**0.34 + 1200 / 64e9**0.37, rel=0.005)
+    assert "steps of 741K tokens" in repr(answer)
+    told = {one.code: one.data for one in answer.findings}
+    assert len(told["suspected-mix-up"]["runs"]) == collapsed
+    assert told["mistuned-runs"]["runs"] == len(frame) - 9
+
+
 def test_a_table_without_a_sweep_loses_nothing():
     frame = sweep()
     plain = frame[(frame["lr"] == 1e-3) & (frame["batch_seqs"] == 256)]
