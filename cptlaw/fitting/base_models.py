@@ -26,6 +26,7 @@ SHARE, OF_TARGET = 0.4, 0.3  # of what is missed of a base model's source loss t
 MEASURED = 0.05  # within this of one in size and budget a base model counts as measured
 KEYS = ("n_params", "ptpp")
 LOSS = "base_loss"  # column of a point whose base model's source loss is given with it
+MOST_ASKED = 100  # sets of base models of which the answer is kept
 LEAST = 1e-6  # of the variance: keeps two base models at one place from being a singular matrix
 
 # E-folds of size and of budget over which an error fades, as that of runs does.
@@ -86,6 +87,7 @@ class BaseErrors:
         rows, base = fit.data, measured_bases(fit.base)
         self._predict, self._share, self.usual = predict, share, 0.0
         self._given: dict[str, float] = {}
+        self._asked: dict[bytes, tuple[Array, Array]] = {}
         self._known, self._residuals, self._run = np.zeros((0, 2)), np.zeros(0), np.zeros((0, 2))
         self.speaks = fit.role == "source" and {*KEYS, "tokens"} <= set(rows.columns)
         if not self.speaks:
@@ -120,6 +122,19 @@ class BaseErrors:
         away = np.abs(at[:, None] - others[None]).max(axis=2) / MEASURED
         return np.asarray(np.clip(1.0 - away, 0.0, 1.0).max(axis=1), dtype=float)
 
+    def _of_models(self, models: Array) -> tuple[Array, Array]:
+        """Return what is missed of base models, (u,), and how near those are whose runs were fitted, (u,)."""
+        key = models.tobytes()
+        result = self._asked.get(key)
+        if result is None:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                at = np.log(models)
+            result = interpolate_residuals(at, self._known, self._residuals)[0], self._near(at, self._run)
+            if len(self._asked) >= MOST_ASKED:
+                self._asked.clear()
+            self._asked[key] = result
+        return result
+
     def at(self, frame: AnyRows) -> Array:
         """Return what is added to the log forecast of runs, (n,); nothing to base models themselves.
 
@@ -129,10 +144,12 @@ class BaseErrors:
             return np.zeros(len(frame))
         frame = Columns.of(frame)
         keys = np.column_stack([np.asarray(frame[name], dtype=float) for name in KEYS])
-        models, back = np.unique(keys, axis=0, return_inverse=True)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            at = np.log(models)
-        residuals = interpolate_residuals(at, self._known, self._residuals)[0][back]
+        one = len(keys) > 0 and bool((keys == keys[0]).all())  # as in every plan
+        models, back = (
+            (keys[:1], np.zeros(len(keys), dtype=int)) if one else np.unique(keys, axis=0, return_inverse=True)
+        )
+        of_models, near = self._of_models(models)
+        residuals = of_models[back]
         if LOSS in frame.columns:
             given = np.asarray(frame[LOSS], dtype=float)
             measured = np.isfinite(given)
@@ -141,6 +158,6 @@ class BaseErrors:
                     Columns({name: frame[name] for name in KEYS}, frame.index).take(measured), given[measured]
                 )
                 residuals[measured] = np.where(np.isfinite(own), own, 0.0)
-        alone = 1.0 - self._near(at, self._run)[back]
+        alone = 1.0 - near[back]
         values = np.where(np.asarray(frame["tokens"], dtype=float) > 0, self._share * alone * residuals, 0.0)
         return np.asarray(np.nan_to_num(values), dtype=float)

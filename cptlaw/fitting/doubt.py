@@ -22,7 +22,7 @@ from cptlaw.fitting.solving.identifiability import jacobian
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
 from cptlaw.fitting.solving.problem import Problem
 from cptlaw.fitting.solving.student import t_quantile
-from cptlaw.fitting.uncertainty.discrepancy import Scale, discrepancy, unvaried, usual_rate
+from cptlaw.fitting.uncertainty.discrepancy import Scale, distances, half_widths_at, unvaried, usual_rate
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.inputs import AnyRows
 
@@ -82,8 +82,9 @@ def half_widths(
         part, weight = rows.take(counted), share[counted, j]
         if ("spread", j) not in kept:
             kept["spread", j] = parameter_doubt(fit, part)
+            kept["away", j] = away_from_data(fit, part)
         of_parameters = factor[counted] * (spread_quantile(fit, coverage) * kept["spread", j]) ** 2
-        of_distance = beyond_the_data(fit, part, coverage) ** 2
+        of_distance = beyond_the_data(fit, kept["away", j], coverage) ** 2
         parameters[counted] += weight * of_parameters
         distance[counted] += weight * of_distance
         own[counted] = np.maximum(own[counted], np.where(weight >= OF_WEIGHT, of_parameters + of_distance, 0.0))
@@ -148,8 +149,14 @@ def expected_in_rollouts(members: Sequence[Member], reach: Array, names: tuple[s
     return values
 
 
-def beyond_the_data(fit: LawOnRows, frame: AnyRows, coverage: float) -> Array:
-    """Return the half-width in log loss that the law's form calls for at each row, (n,); zero inside the data."""
-    of_form = OF_AN_AVERAGE[fit.law.reads_base_rows] * discrepancy(fit, frame, [coverage])[0]
-    values: Array = np.hypot(of_form, unvaried(fit, frame, coverage))
-    return values
+def away_from_data(fit: LawOnRows, frame: AnyRows) -> tuple[tuple[Array, Array], Array]:
+    """Return how far rows lie from the fitted ones, and what inputs at one level move there: see `beyond_the_data`."""
+    return distances(fit, frame), unvaried(fit, frame)
+
+
+def beyond_the_data(fit: LawOnRows, away: tuple[tuple[Array, Array], Array], coverage: float) -> Array:
+    """Return the half-width in log loss that the law's form calls for so far from the data, (n,); zero inside."""
+    reach, moved = away
+    of_form = OF_AN_AVERAGE[fit.law.reads_base_rows] * half_widths_at(fit, reach, [coverage])[0]
+    of_held = special.stdtrit(Scale.learned().freedom, 0.5 + 0.5 * coverage) * moved
+    return np.asarray(np.hypot(of_form, of_held))

@@ -148,7 +148,7 @@ class Fit(Saved):
         return self._weights(rows, self._readable(rows))
 
     def _weights(self, frame: Columns, readable: Sequence[AnyRows | None]) -> Array:
-        away = outside(self._rows, frame, self._along)
+        away = self._outside(frame)
         known = np.ones((len(frame), 1)) if self.scores is None else self.scores.weights(away)
         share = known * np.array([rows is not None for rows in readable])
         for j, (fit, rows) in enumerate(zip(self.fits, readable, strict=True)):
@@ -169,6 +169,14 @@ class Fit(Saved):
         result: dict[Any, Any] = self._cache.get("last", {})
         if result.get("key") != key:  # another thread may ask about other rows at the same time
             result = self._cache["last"] = {"key": key}
+        return result
+
+    def _outside(self, frame: Columns) -> Array:
+        """Return how far rows lie outside the fitted ones, (n, directions), in e-folds."""
+        last = self._last(frame)
+        if "outside" not in last:
+            last["outside"] = outside(self._rows, frame, self._along)
+        result: Array = last["outside"]
         return result
 
     def _centres(self, frame: Columns) -> Centres:
@@ -244,7 +252,7 @@ class Fit(Saved):
 
     def _half_widths(self, frame: Columns, coverage: float, last: dict[Any, Any]) -> HalfWidths:
         if "rollouts" not in last:
-            away = np.abs(outside(self._rows, frame, self._along)).max(axis=1, initial=0.0)
+            away = np.abs(self._outside(frame)).max(axis=1, initial=0.0)
             last["far"] = np.clip((away - FAR_FROM) / (FAR_TO - FAR_FROM), 0.0, 1.0)
             last["rollouts"] = self._beside_expected(frame, self._noise()[0])
         parts = half_widths(self.fits, self._centres(frame), coverage, last["rollouts"], last["far"], last)
@@ -265,13 +273,12 @@ class Fit(Saved):
         """Return by what factor the laws err in their rollouts, beside what is expected of them, (n,)."""
         if self.scores is None:
             return np.ones(len(frame))
-        along = self._along
-        key = ("expected", left_out())
+        key, along = ("expected", left_out()), self._along
         if key not in self._cache:
             names = tuple(one.name for one in along)
             reach = self.scores.reach.reshape(self.scores.error.shape[1], len(along))
             self._cache[key] = expected_in_rollouts(self.members, reach, names, noise)
-        return self.scores.error_ratio(outside(self._rows, frame, along), self._cache[key])
+        return self.scores.error_ratio(self._outside(frame), self._cache[key])
 
     def log_quantiles(self, frame: Any, probabilities: Sequence[float], measured: bool = True) -> Array:
         """Return quantiles of the log loss, shape (probabilities, n).
@@ -346,7 +353,7 @@ class Fit(Saved):
         """Say which laws of weight do not read the rows, (n,)."""
         if len(self.members) < 2:
             return [()] * len(rows)
-        readable = self._readable(Columns.of(rows))
+        readable = self._centres(Columns.of(rows))[2]
         missing = [member for member, read in zip(self.members, readable, strict=True) if read is None]
         weight = sum(member.weight for member in missing)
         if weight < LEFT_OUT:

@@ -16,6 +16,7 @@ from cptlaw.findings import Finding
 from cptlaw.fitting.base_models import LOSS
 from cptlaw.fitting.cached import cached_stat
 from cptlaw.fitting.checking.distance import levels as levels_of
+from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.learned import left_out
@@ -24,6 +25,7 @@ from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.forecasting.verbs import load_fit
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.combined_law import AnyLaw
+from cptlaw.laws.inputs import Columns
 from cptlaw.planning.solve import Points
 from cptlaw.runs.schema import corpus_of
 
@@ -195,14 +197,16 @@ class Loss(LossBase):
         # search as it does.
         key = (risk, left_out(), *((name, column.tobytes()) for name, column in columns.items()))
         known: dict[Any, Array] = cached_stat(self.fit, "asked", dict)
-        if key not in known:
-            frame = pd.DataFrame(columns)
+        result = known.get(key)
+        if result is None:
+            index = np.arange(len(next(iter(columns.values()))))
+            frame: Any = Columns(columns, index) if isinstance(self.fit, Fit) else pd.DataFrame(columns)
             with np.errstate(all="ignore"):
                 forecast = self.predict(frame) if risk is None else np.exp(self.log_quantiles(frame, [risk])[0])
             if len(known) >= MOST_ASKED:
                 known.clear()
-            known[key] = np.where(np.isnan(forecast), np.inf, forecast)
-        return known[key]
+            known[key] = result = np.where(np.isnan(forecast), np.inf, forecast)
+        return result
 
     def _read(self, points: Mapping[str, Any]) -> dict[str, Any]:
         return {name: column for name, column in points.items() if name in self.inputs or name in MIX}

@@ -13,6 +13,7 @@ it. The numbers come from rolling laws through the tables of other studies (``py
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -116,13 +117,21 @@ def _log_density(z: Array, freedom: float) -> Array:
 
 def discrepancy(fit: LawOnRows, frame: AnyRows, coverages: list[float]) -> Array:
     """Return the half-widths in log loss that the law's form calls for, shape (coverages, n); zero inside the data."""
-    scale = Scale.learned()
+    return half_widths_at(fit, distances(fit, frame), coverages)
+
+
+def distances(fit: LawOnRows, frame: AnyRows) -> tuple[Array, Array]:
+    """Return how far rows lie from the fitted ones, by what the law errs with: D, and what it does not read, (n,)."""
     directions = seen(fit.law, fit.data)
     away = outside(trained_rows(fit), frame, directions)
-    reach = scale.reach(away, tuple(direction.name for direction in directions))
-    blind = _blind(fit, frame)
+    return Scale.learned().reach(away, tuple(direction.name for direction in directions)), _blind(fit, frame)
+
+
+def half_widths_at(fit: LawOnRows, at: tuple[Array, Array], coverages: list[float]) -> Array:
+    """Return what `discrepancy` does at rows that lie so far from the fitted ones."""
+    reach, blind = at
     half = np.array([_half_width(fit, left_out(), coverage) for coverage in coverages])
-    of_blind = special.stdtrit(scale.freedom, 0.5 + 0.5 * np.asarray(coverages))
+    of_blind = special.stdtrit(Scale.learned().freedom, 0.5 + 0.5 * np.asarray(coverages))
     # Two causes that know nothing of each other: the form along what the law reads, and what it does not read at all.
     return np.hypot(half[:, None] * reach, of_blind[:, None] * blind)
 
@@ -155,18 +164,22 @@ def _blind(fit: LawOnRows, frame: AnyRows) -> Array:
     return values
 
 
-def unvaried(fit: LawOnRows, frame: AnyRows, coverage: float) -> Array:
-    """Return the half-width in log loss for inputs that the law reads and the fitted rows have at one level, (n,).
+def unvaried(fit: LawOnRows, frame: AnyRows) -> Array:
+    """Return by how much inputs that the law reads, and the fitted rows have at one level, move the log loss, (n,).
 
     What the law makes of them is its priors', which say no more than studies agree on.
     """
-    rows = trained_rows(fit)
-    slopes = {name: _slopes(known) for name, known in numbers()["blind"].items()}
-    spread = {name: np.std(known, ddof=1) for name, known in slopes.items() if len(known) > 1}
+    rows, spread = trained_rows(fit), _spreads(left_out())
     held = [one for one in seen(fit.law, fit.data) if one.name in spread and len(levels(rows, one.name)) == 1]
     moved = outside(rows, frame, held) * np.array([spread[one.name] for one in held])
-    values: Array = special.stdtrit(Scale.learned().freedom, 0.5 + 0.5 * coverage) * np.linalg.norm(moved, axis=1)
-    return values
+    return np.asarray(np.linalg.norm(moved, axis=1))
+
+
+@cache
+def _spreads(without: str | None) -> dict[str, float]:
+    """Return how far the slopes of inputs lie apart over studies, without the one that is left out."""
+    slopes = {name: _slopes(known) for name, known in numbers()["blind"].items()}
+    return {name: float(np.std(known, ddof=1)) for name, known in slopes.items() if len(known) > 1}
 
 
 def _usual_slope(of_studies: dict[str, float]) -> float:

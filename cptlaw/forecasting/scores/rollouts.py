@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cptlaw.errors import CptlawError
-from cptlaw.fitting.doubt import beyond_the_data, parameter_doubt
+from cptlaw.fitting.doubt import away_from_data, beyond_the_data, parameter_doubt
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.solving.training_rows import TrainingRows
@@ -230,7 +230,8 @@ def carrier_in(fit: Any, joint: Joint, fold: ModelCut) -> Carried | None:
             return Carried(values, np.zeros(0))
         asked = again.completed(joint.frame.iloc[test])
         # Without the noise of one measurement, which is the carrier's own and not a matter of distance.
-        stated = np.hypot(parameter_doubt(again, asked), beyond_the_data(again, asked, ONE_DEVIATION))
+        beyond = beyond_the_data(again, away_from_data(again, asked), ONE_DEVIATION)
+        stated = np.hypot(parameter_doubt(again, asked), beyond)
         residuals = np.log(values[test] / joint.values(lead.on)[test])
         return Carried(values, np.abs(residuals) / np.maximum(stated, 1e-4))
     except (CptlawError, np.linalg.LinAlgError):
