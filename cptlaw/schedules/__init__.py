@@ -2,7 +2,7 @@
 
 from cptlaw.schedules.areas import LAMBDA, Areas, areas, effective_lr
 from cptlaw.schedules.phase import Phase
-from cptlaw.schedules.read import read_schedules
+from cptlaw.schedules.read import SchedulesLike, read_schedules
 from cptlaw.schedules.schedule import Schedule
 from cptlaw.schedules.shapes import SHAPES
 
@@ -12,6 +12,7 @@ __all__ = [
     "Areas",
     "Phase",
     "Schedule",
+    "SchedulesLike",
     "areas",
     "effective_lr",
     "read_schedules",

@@ -206,7 +206,7 @@ def _whole(value: Any, name: str, hint: str = "") -> int:
     return int(number)
 
 
-def _is_share(value: Any) -> bool:
+def _is_share(value: object) -> bool:
     return isinstance(value, str) and value.strip().endswith("%")
 
 
@@ -236,7 +236,7 @@ def _share_or_rate(value: Any, name: str, peak: float | None) -> float:
     return parse_quantity(value, name) * peak
 
 
-def _checked_points(steps: Any, rates: Any, where: str) -> tuple[Array, Array]:
+def _checked_points(steps: object, rates: object, where: str) -> tuple[Array, Array]:
     at, lr = np.array(steps, dtype=float), np.array(rates, dtype=float)
     if at.ndim != 1 or at.shape != lr.shape or not at.size:
         raise UsageError(f"{where}: expected one learning rate per step, and one step or more.")

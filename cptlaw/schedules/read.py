@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -24,7 +24,10 @@ _KEYS = tuple(item.name for item in fields(Phase) if item.name != "points")
 _EXAMPLE = "{phase: cpt, steps: 10000, schedule: cosine, peak: 2e-4, warmup: 200, end: 2e-5}"
 
 
-def read_schedules(given: Mapping[str, Schedule] | str | Path) -> dict[str, Schedule]:
+SchedulesLike: TypeAlias = Mapping[str, Schedule] | str | Path  # by run, or a file
+
+
+def read_schedules(given: SchedulesLike) -> dict[str, Schedule]:
     """Read the learning-rate schedules of runs.
 
     Parameters
@@ -65,7 +68,7 @@ def read_schedules(given: Mapping[str, Schedule] | str | Path) -> dict[str, Sche
     return {str(run): _schedule(phases, f"{file}, run {run!r}", file.parent) for run, phases in document.items()}
 
 
-def _schedule(phases: Any, where: str, folder: Path) -> Schedule:
+def _schedule(phases: object, where: str, folder: Path) -> Schedule:
     if not isinstance(phases, list) or not phases:
         raise DataError(f"{where}: expected a list of phases, such as '- {_EXAMPLE}'.")
     result = [_phase(item, f"{where}, phase {number}", folder) for number, item in enumerate(phases, 1)]
@@ -75,7 +78,7 @@ def _schedule(phases: Any, where: str, folder: Path) -> Schedule:
         raise DataError(f"{where}: {error}") from None
 
 
-def _phase(item: Any, where: str, folder: Path) -> Phase:
+def _phase(item: object, where: str, folder: Path) -> Phase:
     if not isinstance(item, Mapping):
         raise DataError(f"{where}: found {shown(item)}. Expected a phase such as {_EXAMPLE}.")
     values = {str(key): value for key, value in item.items()}

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cptlaw.errors import UsageError
 from cptlaw.schedules.phase import FILE, PHASES, Phase, PhaseName
@@ -69,8 +70,8 @@ class Schedule:
     @classmethod
     def from_lr(
         cls,
-        step: Any,
-        lr: Any,
+        step: ArrayLike,
+        lr: ArrayLike,
         *,
         phase: PhaseName = "cpt",
         warmup: int | None = None,
