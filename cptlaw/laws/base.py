@@ -21,7 +21,7 @@ from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array, Jet, Value, weighted
 from cptlaw.laws.described import Described, Status
 from cptlaw.laws.inputs import LETTERS, Columns, Context, RatioOf
-from cptlaw.laws.parameters import EXPONENT, Amplitude, Option, Shape, option_text
+from cptlaw.laws.parameters import EXPONENT, Amplitude, Option, Shape, UsualPrior, option_text
 from cptlaw.laws.registry import Registry
 from cptlaw.runs.points import as_points
 from cptlaw.runs.table import Role
@@ -120,12 +120,12 @@ class Law(Described):
     from_source: tuple[str, ...] = ()
     in_doubt: ClassVar[tuple[str, ...]] = ()
 
-    def __init_subclass__(cls, **arguments: Any) -> None:
+    def __init_subclass__(cls, **arguments: object) -> None:
         super().__init_subclass__(**arguments)
         if "name" in cls.__dict__:  # a class without a name of its own is what several laws share
             LAWS.add(cls)
 
-    def __init__(self, /, **options: Any) -> None:
+    def __init__(self, /, **options: object) -> None:
         for key in options:
             if key not in self.choices:
                 has = f"its options are {', '.join(self.choices)}" if self.choices else "it has no options"
@@ -191,11 +191,11 @@ class Law(Described):
         """
         return frame
 
-    def published(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def published(self, params: Mapping[str, object]) -> dict[str, Any]:
         """Map the parameters that the terms use to the published ones; they differ only in a constraint mode."""
         return dict(params)
 
-    def fitted(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def fitted(self, params: Mapping[str, object]) -> dict[str, Any]:
         """Map published parameters to the ones that the terms use: the inverse of `published`."""
         return dict(params)
 
@@ -203,12 +203,12 @@ class Law(Described):
         """Return law-specific findings about a fit; most laws have none."""
         return ()
 
-    def usual_of(self, role: Role, frame: pd.DataFrame | None = None) -> dict[str, tuple[Any, ...]]:
+    def usual_of(self, role: Role, frame: pd.DataFrame | None = None) -> dict[str, UsualPrior]:
         """Return the usual priors for an eval of this role, amplitudes included; rows give the scale of the inputs."""
         of_amplitudes = {str(a): a.usual for a in self.amplitudes if isinstance(a, Amplitude) and a.usual}
         return {**of_amplitudes, **self.usual}
 
-    def shift_of_source(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def shift_of_source(self, params: Mapping[str, object]) -> dict[str, Any]:
         """Return the parameters of this law for the target loss that a fit to the source loss gives. Mostly none."""
         return {}
 
@@ -228,7 +228,7 @@ class Law(Described):
         return ()
 
     @property
-    def usual(self) -> dict[str, tuple[Any, ...]]:
+    def usual(self) -> dict[str, UsualPrior]:
         """Mean and standard deviation of the shapes for which they are known."""
         return {name: shape.usual for name, shape in self.shapes.items() if shape.usual is not None}
 
@@ -243,7 +243,7 @@ class Law(Described):
         """Return the options that differ from their default, enough to build this law again."""
         return {name: getattr(self, name) for name, one in self.choices.items() if getattr(self, name) != one.default}
 
-    def with_options(self, **changes: Any) -> Self:
+    def with_options(self, **changes: object) -> Self:
         """Return the same law with some options changed."""
         return type(self)(**{**self.options(), **changes})
 

@@ -24,13 +24,13 @@ BENDS = (1, 1.5, 2, 3)
 RATIO = Shape(1e-8, 1e8, start=(0.05, 20.0))
 
 
-def as_ratio(part: Any, whole: Any) -> Any:
+def as_ratio(part: Any, whole: Any) -> Value:
     """Return part over whole; 1 where the whole is 0, of which any ratio says the same."""
     some = np.asarray(whole) > 0
     return np.where(some, part / np.where(some, whole, 1.0), 1.0)
 
 
-def _bend(given: Any) -> float:
+def _bend(given: object) -> float:
     value = number(given)
     if value not in BENDS:
         raise ValueError(given)
@@ -120,15 +120,15 @@ class Bent(Law):
         del plain[names.index(tokens)]
         return plain
 
-    def published(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def published(self, params: Mapping[str, object]) -> dict[str, Any]:
         """Turn the ratio of the token term into its amplitude."""
         return self._scaled(params, 1)
 
-    def fitted(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def fitted(self, params: Mapping[str, object]) -> dict[str, Any]:
         """Turn the amplitude of the token term into its ratio to the size term."""
         return self._scaled(params, -1)
 
-    def _scaled(self, params: Mapping[str, Any], power: int) -> dict[str, Any]:
+    def _scaled(self, params: Mapping[str, Any], power: int) -> dict[str, object]:
         if self.bend == 1:
             return dict(params)
         size, tokens = self.joined

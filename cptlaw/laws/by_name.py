@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.laws.base import LAWS, Law
 from cptlaw.laws.registry import SYNONYMS
 
 
-def law(spec: str | Law | type[Law], **options: Any) -> Law:
+def law(spec: str | Law | type[Law], **options: object) -> Law:
     """Return a law by name.
 
     Parameters

@@ -43,7 +43,7 @@ class Jet:
 
     __slots__ = ("curves", "slopes", "value")
 
-    def __array_ufunc__(self, function: Any, method: str, *given: Any, **options: Any) -> Any:
+    def __array_ufunc__(self, function: np.ufunc, method: str, *given: Value, **options: object) -> object:
         """Let NumPy's own arithmetic and functions take this, as in ``np.exp(-p.k * x.r)``."""
         return _as_numpy(function, method, given, options)
 
@@ -111,13 +111,13 @@ class Jet:
 
     __rmul__ = __mul__
 
-    def __truediv__(self, other: Any) -> Any:
+    def __truediv__(self, other: Any) -> Value:
         return self * reciprocal(other)
 
     def __rtruediv__(self, other: Any) -> Any:
         return reciprocal(self) * other
 
-    def __pow__(self, exponent: Any) -> Any:
+    def __pow__(self, exponent: Value) -> Any:
         # By way of the logarithm, so that the exponent may be a parameter: its derivative is then log(base) times the
         # power.
         return exp(exponent * log(self))
@@ -137,7 +137,7 @@ class Positive:
 
     __slots__ = ("log", "value")
 
-    def __array_ufunc__(self, function: Any, method: str, *given: Any, **options: Any) -> Any:
+    def __array_ufunc__(self, function: np.ufunc, method: str, *given: Value, **options: object) -> object:
         """Let NumPy's own arithmetic and functions take this."""
         return _as_numpy(function, method, given, options)
 
@@ -151,10 +151,10 @@ class Positive:
         taken.value, taken.log = self.value[rows], self.log[rows]
         return taken
 
-    def __neg__(self) -> Any:
+    def __neg__(self) -> Value:
         return -self.value
 
-    def __pow__(self, exponent: Any) -> Any:
+    def __pow__(self, exponent: Value) -> Any:
         return exp(exponent * self.log)
 
     def __rpow__(self, base: Any) -> Any:
@@ -176,7 +176,7 @@ class Positive:
 
     __rmul__ = __mul__
 
-    def __truediv__(self, other: Any) -> Any:
+    def __truediv__(self, other: Any) -> Value:
         return reciprocal(other) * self.value
 
     def __rtruediv__(self, other: Any) -> Any:
@@ -254,12 +254,12 @@ def maximum(u: Any, floor: Any) -> Any:
     return np.maximum(u, floor)
 
 
-def minimum(u: Any, ceiling: Any) -> Any:
+def minimum(u: Any, ceiling: Value) -> Any:
     """Clip from above; where the clip binds, the derivatives are zero."""
     return -1.0 * maximum(-1.0 * u, -1.0 * ceiling)
 
 
-def weighted(terms: Sequence[Any], amplitudes: Sequence[Any]) -> Any:
+def weighted(terms: Sequence[Value], amplitudes: Sequence[Value]) -> Any:
     """Return the sum of a law's terms, each times its amplitude; those beyond the last amplitude stand as they are."""
     total: Any = 0.0
     for k, term in enumerate(terms):
@@ -276,7 +276,7 @@ def _reflected(forward: Callable[[Any, Any], Any], backward: str) -> Callable[[A
 
 
 # What a law may write with NumPy as it stands. Anything else is refused by NumPy, by the name of the function.
-_ARITHMETIC: dict[Any, Callable[..., Any]] = {
+_ARITHMETIC: dict[np.ufunc, Callable[..., Value]] = {
     np.add: _reflected(operator.add, "__radd__"),
     np.subtract: _reflected(operator.sub, "__rsub__"),
     np.multiply: _reflected(operator.mul, "__rmul__"),
@@ -286,7 +286,7 @@ _ARITHMETIC: dict[Any, Callable[..., Any]] = {
     np.sqrt: lambda u: u**0.5,
     np.log: log,
 }
-_FUNCTIONS: dict[Any, Callable[..., Any]] = {
+_FUNCTIONS: dict[np.ufunc, Callable[..., Value]] = {
     np.reciprocal: reciprocal,
     np.square: lambda u: u * u,
     np.exp: exp,
@@ -298,7 +298,7 @@ _FUNCTIONS: dict[Any, Callable[..., Any]] = {
 }
 
 
-def _as_numpy(function: Any, method: str, given: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def _as_numpy(function: np.ufunc, method: str, given: tuple[Value, ...], options: dict[str, object]) -> object:
     if method == "__call__" and not options:
         if function in _ARITHMETIC:
             return _ARITHMETIC[function](*given)

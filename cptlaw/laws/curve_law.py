@@ -49,7 +49,7 @@ SKIP_STEPS = Option(
 )
 
 
-def _decay(given: Any) -> float | str:
+def _decay(given: object) -> float | str:
     if given == FITTED:
         return FITTED
     value = number(given)

@@ -259,7 +259,7 @@ def _group_sizes(count: int, most: int) -> Any:
 # -- fits on disk --------------------------------------------------------------------------------------------------
 
 
-def schedules_to_json(schedules: Schedules) -> dict[str, list[dict[str, Any]]]:
+def schedules_to_json(schedules: Schedules) -> dict[str, list[dict[str, object]]]:
     """Return schedules as plain values; the points of a logged one keep only the corners of straight lines."""
     return {run: [_phase_to_json(phase) for phase in schedule.phases] for run, schedule in schedules.items()}
 
@@ -278,7 +278,7 @@ def schedules_from_json(document: Mapping[str, Any]) -> dict[str, Schedule]:
     return result
 
 
-def _phase_to_json(phase: Phase) -> dict[str, Any]:
+def _phase_to_json(phase: Phase) -> dict[str, object]:
     values = phase.to_dict()
     if phase.points is not None:
         step, lr = phase.points

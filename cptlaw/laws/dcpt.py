@@ -105,7 +105,7 @@ class _DCPT(Bent):
         """Turn the published C into the excess C1 that the terms use."""
         return self._shift_c(super().fitted(params), -1.0)
 
-    def _shift_c(self, params: Mapping[str, Any], sign: float) -> dict[str, Any]:
+    def _shift_c(self, params: Mapping[str, Any], sign: float) -> dict[str, object]:
         ratio = self.lower_bound_of_c(SimpleNamespace(**params)) if self.monotone == "paper" else None
         return dict(params) if ratio is None else {**params, "C": params["C"] + sign * ratio * params["B"]}
 

@@ -55,9 +55,10 @@ from cptlaw.laws.learnability import (
     measure,
     require,
 )
-from cptlaw.laws.parameters import or_none, positive, share
+from cptlaw.laws.parameters import UsualPrior, or_none, positive, share
 from cptlaw.laws.ptpp import ZETA, gated_exponent
 from cptlaw.runs import Runs, read_runs
+from cptlaw.runs.table import RunsLike
 
 MU = Shape(0.01, 10.0, start=(0.2, 4.0))
 # Per unit of 1/k1, which is about 0.3 to 1.5; k2 and k3 are some tenths of a nat.
@@ -189,7 +190,7 @@ class AcrossDomains(DCPT3):
         chosen.inputs = tuple(name for name in self.inputs if name not in self.coefficients)
         return chosen
 
-    def learnability_index(self, x: SimpleNamespace, p: SimpleNamespace) -> Value:
+    def learnability_index(self, x: SimpleNamespace, p: SimpleNamespace) -> Any:
         """Return K, positive, of shape (n,) or (s, n)."""
         raise NotImplementedError
 
@@ -233,7 +234,7 @@ class AcrossDomains(DCPT3):
         domains = frame["domain"].astype(object)
         return frame.assign(**{name: domains.map(measured[name]).astype(float) for name in lacking})
 
-    def learnability(self, runs: Any, on: str | None = None) -> pd.DataFrame:
+    def learnability(self, runs: RunsLike, on: str | None = None) -> pd.DataFrame:
         """Measure the coefficients that this law uses, for every domain of a table.
 
         Parameters
@@ -318,7 +319,7 @@ class AcrossDomains(DCPT3):
             x.k3_sign = np.sign(frame["k3"].to_numpy(dtype=float) if "k3" in frame.columns else self.corpus["k3"])
         return x
 
-    def usual_of(self, role: Role, frame: pd.DataFrame | None = None) -> dict[str, tuple[Any, ...]]:
+    def usual_of(self, role: Role, frame: pd.DataFrame | None = None) -> dict[str, UsualPrior]:
         """Return the usual priors; those of weights make a part of K as large as 1/k1, in any unit of the loss."""
         known = super().usual_of(role, frame)
         if frame is None or not set(self.coefficients) <= set(frame.columns):

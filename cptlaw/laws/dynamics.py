@@ -23,7 +23,7 @@ from cptlaw.laws.annealing import ANNEALED, CURVE_EXPONENT, SIZE_EXPONENT
 from cptlaw.laws.base import Amplitude, Option, Role, Shape
 from cptlaw.laws.calculus import Array, Jet, Positive, Value, exp, expm1, log1p
 from cptlaw.laws.curve_law import CurveLaw
-from cptlaw.laws.parameters import positive
+from cptlaw.laws.parameters import UsualPrior, positive
 
 # Published shifts: E from 3 to 18,000 per unit of area, beta from 0.001 (a logarithm) to 35 (an exponential).
 SPEED = Shape(1e-2, 1e6, start=(3.0, 3e3))
@@ -94,7 +94,7 @@ class CptDynamics(CurveLaw):
             self.shapes = self.shapes | {"S1pt": AREA_BEFORE}
         super().configure()
 
-    def usual_of(self, role: Role, frame: pd.DataFrame | None = None) -> dict[str, tuple[Any, ...]]:
+    def usual_of(self, role: Role, frame: pd.DataFrame | None = None) -> dict[str, UsualPrior]:
         """Return the usual priors; that of E by the forward area of the rows, for published ones differ 6,000-fold."""
         known = super().usual_of(role, frame)
         area = float(frame["s1_cpt"].max()) if frame is not None and "s1_cpt" in frame.columns else 0.0
@@ -320,7 +320,7 @@ class CptDynamicsReplay(CptDynamics):
         return super().shift(x, p) * (convex * chosen + concave * (1.0 - chosen))
 
 
-def _power(given: Any) -> float:
+def _power(given: object) -> float:
     value = positive(given)
     if value > 1:
         raise ValueError(given)

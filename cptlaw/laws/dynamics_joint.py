@@ -15,6 +15,7 @@ from cptlaw.laws.base import Amplitude, Option, Role
 from cptlaw.laws.calculus import Value, exp, log
 from cptlaw.laws.curve_law import FADING, KAPPA
 from cptlaw.laws.dynamics import CptDynamicsReplay
+from cptlaw.laws.parameters import UsualPrior
 from cptlaw.laws.shared_tokens import OF_BUDGET, OF_PRETRAINING_RATE, OF_RATE, OF_TARGET, RATE
 from cptlaw.schedules import Schedule
 
@@ -99,7 +100,7 @@ class CptDynamicsJoint(CptDynamicsReplay):
             self.decreasing = tuple(name for name in self.decreasing if name != "s1_pretrain")
         self.always_priors = (*self.exponents, *(("kappa",) if self.fading else ()))
 
-    def usual_of(self, role: Role, frame: pd.DataFrame | None = None) -> dict[str, tuple[Any, ...]]:
+    def usual_of(self, role: Role, frame: pd.DataFrame | None = None) -> dict[str, UsualPrior]:
         """Return the usual priors: what the target loss gains grows with neither the budget nor pre-training's rate."""
         known = super().usual_of(role, frame)
         return known if role != "target" else {name: OF_TARGET.get(name, known[name]) for name in known}
@@ -157,7 +158,7 @@ class CptDynamicsJoint(CptDynamicsReplay):
 
     def shift(self, x: SimpleNamespace, p: SimpleNamespace) -> Any:
         """Return the shift times what it grows with."""
-        growth: Any = 0.0
+        growth: Value = 0.0
         for name in self.exponents:
             # By logarithms, and about a usual rate, so that B keeps its size and hardly correlates with the exponents.
             if name == "b":

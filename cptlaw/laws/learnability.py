@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -143,7 +142,7 @@ def _common_rows(frame: pd.DataFrame, probe: Probe) -> tuple[float, float] | Non
     return None if shared.empty else (float(shared["min", "max"].max()), float(shared["max", "min"].min()))
 
 
-def _domain_of(rows: pd.DataFrame, run: Any, law_name: str) -> str:
+def _domain_of(rows: pd.DataFrame, run: object, law_name: str) -> str:
     """Return the domain of a run, which must have one."""
     domains = rows["domain"].unique()
     if len(domains) != 1 or pd.isna(domains[0]):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 
 from cptlaw.errors import UsageError, did_you_mean
+from cptlaw.laws.calculus import Array
 from cptlaw.units import parse_quantity
 
 
@@ -53,7 +54,7 @@ class Shape:
             return -np.expm1(-np.asarray(coordinate, dtype=float))
         return np.exp(coordinate) if self.scale == "log" else coordinate
 
-    def derivatives(self, value: Any) -> tuple[Any, Any]:
+    def derivatives(self, value: Array) -> tuple[Array, Array | None]:
         """Return the first and second derivative of the parameter with respect to its axis, at a parameter value."""
         if self.scale == "log":
             return value, value
@@ -97,6 +98,7 @@ class Amplitude(str):
 
 
 # E, A and B of E + A/N^alpha + B/D^beta where N and D are raw counts.
+UsualPrior: TypeAlias = tuple[float, float] | tuple[float, float, str]  # mean, standard deviation, and their scale
 IN_RAW_COUNTS = ("E", Amplitude("A", plausible=(100.0, 1000.0)), Amplitude("B", plausible=(500.0, 5000.0)))
 
 
@@ -130,7 +132,7 @@ class Option:
         *others, last = self.allowed
         return f"{', '.join(others)} or {last}" if others else last
 
-    def value(self, name: str, given: Any) -> Any:
+    def value(self, name: str, given: object) -> Any:
         """Return the value of this option, called `name`, for what a user gives.
 
         Raises
@@ -157,7 +159,7 @@ class Option:
         raise UsageError(f"{name}={shown}: expected {self.expected}.{hint}")
 
 
-def option_text(value: Any) -> str:
+def option_text(value: object) -> str:
     """Return the value of an option as a spec writes it."""
     if isinstance(value, float):
         return repr(value).removesuffix(".0")  # every digit: the text builds the same law again
@@ -190,7 +192,7 @@ def number(given: Any) -> float:
         raise ValueError(str(error)) from None
 
 
-def positive(given: Any) -> float:
+def positive(given: object) -> float:
     """Read a positive number."""
     value = number(given)
     if not value > 0:
@@ -198,7 +200,7 @@ def positive(given: Any) -> float:
     return value
 
 
-def share(given: Any) -> float:
+def share(given: object) -> float:
     """Read a number from 0 to 1."""
     value = number(given)
     if not 0 <= value <= 1:
@@ -206,7 +208,7 @@ def share(given: Any) -> float:
     return value
 
 
-def count(given: Any) -> int:
+def count(given: object) -> int:
     """Read a whole number, zero or more."""
     value = number(given)
     if value < 0 or value != int(value):
@@ -214,7 +216,7 @@ def count(given: Any) -> int:
     return int(value)
 
 
-def true_or_false(given: Any) -> bool:
+def true_or_false(given: object) -> bool:
     """Read true or false; 1 and 0 mean the same."""
     words = {"true": True, "false": False, "1": True, "0": False, "1.0": True, "0.0": False}
     value = words.get(str(given).lower())

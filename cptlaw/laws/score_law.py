@@ -78,7 +78,7 @@ class ScoreLaw:
     axes: ClassVar[Mapping[str, Axis]]
     version: ClassVar[int] = 1
 
-    def __init_subclass__(cls, **arguments: Any) -> None:
+    def __init_subclass__(cls, **arguments: object) -> None:
         super().__init_subclass__(**arguments)
         if "name" in cls.__dict__:
             SCORE_LAWS[cls.name] = cls
@@ -113,7 +113,7 @@ class ScoreLaw:
             for i, (name, axis) in enumerate(self.all_axes.items())
         }
 
-    def score(self, theta: Any, x: Mapping[str, Any], chance: Any) -> Any:
+    def score(self, theta: Any, x: Mapping[str, object], chance: Any) -> Any:
         """Return scores, (s, n).
 
         Parameters
@@ -130,7 +130,7 @@ class ScoreLaw:
         letters = SimpleNamespace(**{LETTERS[name]: x[name] for name in self.inputs})
         return floor + (1.0 - floor) * self.share(letters, SimpleNamespace(**named))
 
-    def score_and_slopes(self, theta: Array, x: Mapping[str, Any], chance: Any) -> tuple[Array, Array]:
+    def score_and_slopes(self, theta: Array, x: Mapping[str, Any], chance: Value) -> tuple[Array, Array]:
         """Return scores, (s, n), kept off 0 and 1, and their derivatives by coordinate, (s, n, k)."""
         slopes = []
         value = None

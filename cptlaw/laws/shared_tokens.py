@@ -21,7 +21,7 @@ from cptlaw.errors import DataError
 from cptlaw.laws.base import Amplitude, Context, Option, RatioOf, Role, Shape
 from cptlaw.laws.bend import Bent
 from cptlaw.laws.calculus import Array, Positive, Value, exp, expm1, log, log1p, maximum
-from cptlaw.laws.parameters import positive, some_of
+from cptlaw.laws.parameters import UsualPrior, positive, some_of
 from cptlaw.units import input_text
 
 RATE, BUDGET = 1e-3, 100.0  # peak rates and tokens per parameter at which B is stated
@@ -51,7 +51,7 @@ SIZE_OF_MIX = Shape(-1.0, 1.5, start=(-0.1, 0.3), scale="linear", usual=(0.1, 0.
 OF_RAISING = Shape(0.0, 3.0, start=(0.2, 1.0), scale="linear", usual=(0.4, 0.3))
 TRANSFER = Shape(0.02, 1.0, start=(0.2, 0.9), scale="linear", usual=(0.6, 0.3))
 # What the target loss gains grows with the rate of CPT alone, and bends almost anywhere.
-OF_TARGET: dict[str, tuple[Any, ...]] = {"h": (0.4, 0.3), "w": (0.0, 0.1), "b": (0.0, 0.1), "m": (1.0, 0.3)}
+OF_TARGET: dict[str, UsualPrior] = {"h": (0.4, 0.3), "w": (0.0, 0.1), "b": (0.0, 0.1), "m": (1.0, 0.3)}
 OF_TARGET |= {"d0": (0.3, 3.0, "log")}
 # Slopes of what a merge leaves of a change, at the base model and at the adapted one (studies/training/merge_law.py).
 AT_BASE = Shape(-3.0, 4.0, start=(-0.5, 1.0), scale="linear", usual=(-0.1, 0.3))
@@ -67,7 +67,7 @@ NO_SHARE = 1e-300  # of a corpus: stands for none, whose logarithm is not finite
 SHIFT_AMPLITUDE = Shape(1e-9, 1e9, start=(0.05, 2.0))
 
 
-def _size(given: Any) -> float | None:
+def _size(given: object) -> float | None:
     return None if given is None else positive(given)
 
 
@@ -301,7 +301,7 @@ class SharedTokens(Bent):
         self.shapes |= {name: replace(shape, usual=None) for name, shape in of_source.items()}
         self.from_source = ("B_source", *of_source)
 
-    def usual_of(self, role: Role, frame: pd.DataFrame | None = None) -> dict[str, tuple[Any, ...]]:
+    def usual_of(self, role: Role, frame: pd.DataFrame | None = None) -> dict[str, UsualPrior]:
         """Return the usual priors: what the target loss gains grows with neither the budget nor pre-training's rate."""
         known = super().usual_of(role, frame)
         of_target = {name: one for name, one in OF_TARGET.items() if name != "h" or self.rate == "amplitude"}
@@ -327,7 +327,7 @@ class SharedTokens(Bent):
             damage=damage, without=without, around=around, left={*self.left, *left}, mix=mix, raised=raised, **ends
         )
 
-    def shift_of_source(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def shift_of_source(self, params: Mapping[str, object]) -> dict[str, Any]:
         """Return the values of the parameters ending in ``_source``, given a fit of this law to the source loss."""
         return {f"{name}_source": params[name] for name in ("B", *SHIFT) if name in params}
 

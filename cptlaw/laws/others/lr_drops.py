@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cptlaw.laws.calculus import Array
 
@@ -75,7 +76,7 @@ class Drops:
         return result
 
 
-def drops_of(lr: Array, at: Any) -> list[Array]:
+def drops_of(lr: Array, at: ArrayLike) -> list[Array]:
     """Return the nodes of some steps of a schedule, each of shape (nodes, 3): weight, log rate, log area.
 
     Parameters

@@ -128,7 +128,7 @@ def _softplus(u: Any) -> Any:
     return u.chain(np.log(one_more), 1.0 - rest, None if u.curves is None else rest - rest * rest)
 
 
-def _pick(value: Any, i: int) -> Any:
+def _pick(value: Any, i: int) -> Value:
     """Return one of s parameter vectors, as a number or a Jet of numbers."""
     if not isinstance(value, Jet):
         return value if not np.ndim(value) else float(np.ravel(value)[min(i, np.size(value) - 1)])

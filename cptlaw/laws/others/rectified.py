@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from cptlaw.laws.base import EXPONENT, Amplitude, Law, Role, Shape
 from cptlaw.laws.calculus import Value, exp, log
+from cptlaw.laws.parameters import UsualPrior
 
 
 class Rectified(Law):
@@ -43,7 +43,7 @@ class Rectified(Law):
     vanishing = {"n_params": ("B",), "tokens": ("B",)}
     diverges_at_zero = ("n_params",)
 
-    def usual_of(self, role: Role, frame: pd.DataFrame | None = None) -> dict[str, tuple[Any, ...]]:
+    def usual_of(self, role: Role, frame: pd.DataFrame | None = None) -> dict[str, UsualPrior]:
         """Return the usual priors: the loss begins to fall somewhere among the rows, whatever D counts."""
         known = super().usual_of(role, frame)
         amounts = () if frame is None else frame.loc[frame["tokens"] > 0, "tokens"]
