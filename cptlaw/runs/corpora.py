@@ -122,7 +122,7 @@ def _of_mappings(cells: pd.Series, problems: Problems) -> dict[str, pd.Series]:
     }
 
 
-def _mapping(value: Any) -> Mapping[str, Any] | None:
+def _mapping(value: object) -> Mapping[str, object] | None:
     """Read one field: a mapping, JSON of one, or nothing; ``None`` where it is neither."""
     if isinstance(value, Mapping):
         return value

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import pandas as pd
 
 from cptlaw.errors import DataError, UsageError, needed_for
 from cptlaw.runs.raw_table import ROW, RawTable
 
+if TYPE_CHECKING:
+    import polars
 
-def from_dataframe(source: Any, label: str = "DataFrame") -> RawTable:
+
+class ToPandas(Protocol):
+    """A table of another library, as of polars or pyarrow."""
+
+    def to_pandas(self) -> object:
+        """Return it as a DataFrame of pandas."""
+
+
+class Lazy(Protocol):
+    """A table that is computed when it is asked for, as of polars."""
+
+    def collect(self) -> object:
+        """Return the table."""
+
+
+TableLike: TypeAlias = pd.DataFrame | ToPandas | Lazy
+
+
+def from_dataframe(source: object, label: str = "DataFrame") -> RawTable:
     """Take over a table of another library, by what it can do rather than by its class.
 
     Parameters
@@ -40,7 +60,7 @@ def from_dataframe(source: Any, label: str = "DataFrame") -> RawTable:
     return RawTable(frame.set_axis(pd.RangeIndex(len(frame), name=ROW), axis="index"), label)
 
 
-def to_polars(frame: pd.DataFrame) -> Any:
+def to_polars(frame: pd.DataFrame) -> polars.DataFrame:
     """Return a table as a DataFrame of polars.
 
     Parameters
@@ -65,7 +85,7 @@ def to_polars(frame: pd.DataFrame) -> Any:
     return polars.DataFrame(columns, nan_to_null=True)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any) -> object:
     if isinstance(value, tuple):
         return [getattr(item, "code", str(item)) for item in value]
     return value if isinstance(value, str) else None if pd.isna(value) else str(value)

@@ -150,7 +150,7 @@ def _by_row(columns: dict[str, dict[str, Any]]) -> pd.DataFrame | None:
     return frame.set_axis(pd.Index([int(row) for row in rows], name=ROW))
 
 
-def _by_run(runs: dict[str, dict[str, Any]]) -> pd.DataFrame | None:
+def _by_run(runs: dict[str, dict[str, object]]) -> pd.DataFrame | None:
     # The settings of one run and its results, each an object, have little in common; runs have their keys in common.
     shared = set.intersection(*map(set, runs.values()))
     if len(shared) < 2 or any(2 * len(shared) < len(one) for one in runs.values()):

@@ -161,7 +161,7 @@ def _is_missing(cell: Any) -> bool:
     return cell is None or (pd.api.types.is_scalar(cell) and bool(pd.isna(cell)))
 
 
-def _is_number(cell: Any) -> bool:
+def _is_number(cell: object) -> bool:
     if isinstance(cell, str):
         try:
             parse_quantity(cell)

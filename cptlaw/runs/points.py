@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
 
 from cptlaw.errors import UsageError, shown, visible
 from cptlaw.runs.corpora import check_sums
-from cptlaw.runs.dataframe import from_dataframe
+from cptlaw.runs.dataframe import TableLike, from_dataframe
 from cptlaw.runs.naming import Naming, name_columns
 from cptlaw.runs.numbers import checked_numbers
 from cptlaw.runs.problems import Problems
 from cptlaw.runs.read import load_table
 from cptlaw.runs.schema import COLUMNS, canonical_name, column_of, mix_columns
-from cptlaw.runs.table import Runs
+from cptlaw.runs.table import Runs, RunsLike
 from cptlaw.units import parse_quantity
+
+PointsLike: TypeAlias = Runs | TableLike | Mapping[str, object] | str  # what `as_points` reads
 
 
 def point(text: str) -> pd.DataFrame:
@@ -54,7 +56,7 @@ def point(text: str) -> pd.DataFrame:
     return frame
 
 
-def read_points(source: Any) -> tuple[pd.DataFrame, tuple[str, ...]]:
+def read_points(source: RunsLike) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Read a table of points: a file or a DataFrame with the columns of a runs table, without losses.
 
     Numbers may carry units; other columns are kept as they are.
@@ -77,7 +79,7 @@ def read_points(source: Any) -> tuple[pd.DataFrame, tuple[str, ...]]:
     return frame.drop(columns=["loss", "lo", "hi", "findings"], errors="ignore"), (*raw.naming.notes, *raw.notes)
 
 
-def as_points(source: Any) -> pd.DataFrame:
+def as_points(source: PointsLike) -> pd.DataFrame:
     """Return rows to forecast as the laws read them: canonical columns, plain numbers.
 
     Parameters
@@ -142,7 +144,7 @@ def in_tokens(points: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     return points.assign(tokens=points["samples"] * each.max()) if alike else points
 
 
-def _table_of(source: Mapping[Any, Any]) -> pd.DataFrame:
+def _table_of(source: Mapping[str, object]) -> pd.DataFrame:
     """Return a mapping from columns to one value or to equally many as a table."""
     columns = {name: value for name, value in source.items() if isinstance(value, Iterable) and not _is_one(value)}
     lengths = {name: len(list(value)) for name, value in columns.items()}
@@ -158,16 +160,16 @@ def _table_of(source: Mapping[Any, Any]) -> pd.DataFrame:
     return pd.DataFrame({visible(str(name)): _column_of(values) for name, values in cells.items()})
 
 
-def _column_of(values: list[Any]) -> pd.Series:
+def _column_of(values: list[object]) -> pd.Series:
     plain = [visible(value) if isinstance(value, str) else value for value in values]
     return pd.Series(plain, dtype=None if plain else np.float64)
 
 
-def _is_one(value: Any) -> bool:
+def _is_one(value: object) -> bool:
     return isinstance(value, str) or not pd.api.types.is_list_like(value)
 
 
-def _is_plain(name: str, dtype: Any, names: Container[Any]) -> bool:
+def _is_plain(name: str, dtype: object, names: Container[object]) -> bool:
     """Whether a column needs no reading: not an alias of one that is missing, and numbers where they are expected."""
     canonical = canonical_name(name)
     if canonical is None or (canonical != name and canonical in names):

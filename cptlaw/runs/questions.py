@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -68,7 +67,7 @@ def questions(runs: Runs, where: str | None = None) -> tuple[Question, ...]:
     return tuple(sorted(found, key=lambda one: not one.explains))
 
 
-def _of_columns(rows: Runs, columns: Iterable[Any]) -> tuple[list[Question], dict[str, str]]:
+def _of_columns(rows: Runs, columns: Iterable[object]) -> tuple[list[Question], dict[str, str]]:
     """Return questions about columns, and the eval that each role likely has."""
     names = [str(name) for name in columns if _is_open(rows, str(name))]
     evidence = Evidence(rows, names)

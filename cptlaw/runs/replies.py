@@ -9,13 +9,14 @@ from typing import Any
 from cptlaw.errors import DataError, among
 from cptlaw.reading import STDIN, read_yaml
 from cptlaw.runs.question import MAPPINGS, TEXTS
+from cptlaw.runs.table import RunsLike
 from cptlaw.writing import TEXT, write_text
 
 ENDING = ".cptlaw.yaml"
 _HEAD = "# How cptlaw reads {}: edit it, or delete it. What a command says of its own comes first.\n"
 
 
-def place_of_replies(source: Any) -> Path | None:
+def place_of_replies(source: RunsLike) -> Path | None:
     """Return where the replies on a file are kept; ``None`` where nothing can stand beside it."""
     if not isinstance(source, str | Path) or str(source) == "-" or Path(source) == STDIN:
         return None
@@ -23,7 +24,7 @@ def place_of_replies(source: Any) -> Path | None:
     return path.with_name(path.name + ENDING) if path.name else None
 
 
-def replies(source: Any) -> dict[str, Any]:
+def replies(source: RunsLike) -> dict[str, Any]:
     """Return what is kept beside a file, as arguments of `read_runs`; nothing where no file is there.
 
     Raises
@@ -48,7 +49,7 @@ def replies(source: Any) -> dict[str, Any]:
     return result
 
 
-def _mapping(value: Any, name: str, place: Path) -> dict[str, Any]:
+def _mapping(value: Any, name: str, place: Path) -> dict[str, object]:
     if not isinstance(value, dict):
         raise DataError(f"{place}: {name} is {value!r}. Expected a mapping such as {{replay: rr}}. Mend it.")
     return {key: [str(one) for one in item] if isinstance(item, list) else str(item) for key, item in value.items()}
@@ -71,7 +72,7 @@ def with_replies(source: Any, given: Mapping[str, Any]) -> tuple[dict[str, Any],
     return result, (note,) if used else ()
 
 
-def keep_replies(source: str | Path, given: Mapping[str, Any]) -> Path | None:
+def keep_replies(source: str | Path, given: Mapping[str, object]) -> Path | None:
     """Keep beside a file how it is to be read, with what was kept there before; return where, or ``None``."""
     import yaml  # few commands keep anything
 

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
 import pandas as pd
 
@@ -56,7 +55,7 @@ def with_parts(frame: pd.DataFrame, run: str, names: Iterable[str] | None = None
     return frame.assign(**{name: texts.map(parts[name]) for name in chosen}) if chosen else frame
 
 
-def named_parts(raw: RawTable, columns: Mapping[str, Any] | None) -> RawTable:
+def named_parts(raw: RawTable, columns: Mapping[str, object] | None) -> RawTable:
     """Return a table with the parts of names of runs that `--columns` speaks of."""
     said = " ".join(map(str, (columns or {}).values()))
     if IN_RUN not in said:

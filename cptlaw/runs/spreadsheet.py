@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -84,7 +83,7 @@ def _chosen(names: list[str], sheet: str | None, label: str) -> str:
     return sheet
 
 
-def _as_table(rows: list[list[Any]], path: Path, label: str) -> RawTable:
+def _as_table(rows: list[list[object]], path: Path, label: str) -> RawTable:
     """Return the rows below the header, which is the first row that is as full as any: titles stand above it."""
     filled = [sum(cell is not None and str(cell).strip() != "" for cell in row) for row in rows]
     full = max(filled, default=0)

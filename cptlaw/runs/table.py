@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ import pandas as pd
 from cptlaw.errors import DataError, UsageError, did_you_mean, shown
 from cptlaw.findings import Finding
 from cptlaw.result import Line, as_html, as_text
-from cptlaw.runs.dataframe import to_polars
+from cptlaw.runs.dataframe import TableLike, to_polars
 from cptlaw.runs.fingerprint import fingerprint
 from cptlaw.runs.metrics import score_evals
 from cptlaw.runs.naming import missing_column
@@ -25,6 +25,9 @@ from cptlaw.runs.schema import COLUMNS, column_of, corpus_of, mix_columns
 from cptlaw.runs.summary import describe_levels, factor_table, summary_lines
 from cptlaw.runs.where import find_column, parse
 from cptlaw.runs.within import correlation_with_replay
+
+if TYPE_CHECKING:
+    import polars
 
 Role = Literal["source", "target", "other"]
 CLEAR = 0.4  # correlation of loss and replay, from which it tells the role of an eval
@@ -347,7 +350,7 @@ class Runs:
         columns = (*(name for name in COLUMNS if name not in skipped), *mix_columns(self.frame.columns))
         return fingerprint(self.frame, columns)
 
-    def to_polars(self) -> Any:
+    def to_polars(self) -> polars.DataFrame:
         """Return the rows as a DataFrame of polars, missing values as null.
 
         Raises
@@ -395,3 +398,6 @@ class Runs:
             if isinstance(frame[name].dtype, pd.CategoricalDtype)
         }
         return replace(self, frame=frame.assign(**narrowed))
+
+
+RunsLike: TypeAlias = Runs | TableLike | str | Path  # what `read_runs` reads

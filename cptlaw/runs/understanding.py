@@ -20,7 +20,7 @@ from cptlaw.runs.question import Question, as_flag
 from cptlaw.runs.questions import questions
 from cptlaw.runs.read import Shaped, open_questions, shaped
 from cptlaw.runs.schema import COLUMNS, canonical_name, corpus_of, normal_name
-from cptlaw.runs.table import Runs
+from cptlaw.runs.table import Runs, RunsLike
 from cptlaw.units import format_quantity
 
 UNUSED = "not used"
@@ -137,7 +137,7 @@ class Reading(Result):
         return [Table(("column", "read as", "unit", "lowest", "highest", "example"), tuple(rows))]
 
 
-def understand(source: Any, *, where: str | None = None, **how: Any) -> Reading:
+def understand(source: RunsLike, *, where: str | None = None, **how: object) -> Reading:
     """Say how a table is read; see `cptlaw.read`. A table that cannot be read as runs has its reason among the open.
 
     Parameters

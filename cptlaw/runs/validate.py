@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -133,7 +132,7 @@ def _check_metrics(metric: npt.NDArray[np.object_], rows: pd.Index, problems: Pr
         problems.add_rows("column 'metric'", cells, metric == name, f"one of {KNOWN}", remedy)
 
 
-def _as_found(values: Any, index: pd.Index) -> Any:
+def _as_found(values: object, index: pd.Index) -> object:
     is_any = str(getattr(values, "dtype", "")) == "object"
     return pd.Series(np.asarray(values, dtype=object), index=index, dtype=object) if is_any else values
 
