@@ -39,7 +39,7 @@ class FitCache:
         self._fits: OrderedDict[bytes, tuple[Any, int]] = OrderedDict()
         self._lock = threading.Lock()  # the app answers several questions at a time
 
-    def fitted(self, fit: Callable[[], Fitted], table: Runs, *asked: Any) -> Fitted:
+    def fitted(self, fit: Callable[[], Fitted], table: Runs, *asked: object) -> Fitted:
         """Return what was fitted to these rows when the same was asked before, else fit.
 
         Parameters
@@ -75,7 +75,7 @@ class FitCache:
 FITS = FitCache()
 
 
-def _digest(table: Runs, asked: tuple[Any, ...]) -> bytes | None:
+def _digest(table: Runs, asked: tuple[object, ...]) -> bytes | None:
     """Return what tells a question to a table from all others; None where it holds what has no bytes."""
     about = [getattr(table, one.name) for one in fields(table) if one.name != "frame"]
     columns = chain.from_iterable((name, column.array) for name, column in table.frame.items())

@@ -150,7 +150,7 @@ def _finite(params: dict[str, float]) -> dict[str, float]:
     return params
 
 
-def _finite_errors(values: Any) -> Array:
+def _finite_errors(values: object) -> Array:
     """Return the errors of the rollouts inside the fitted rows; none in files of earlier versions."""
     errors = np.array(values, dtype=float)
     if errors.ndim != 1 or not np.isfinite(errors).all():
@@ -158,14 +158,14 @@ def _finite_errors(values: Any) -> Array:
     return errors
 
 
-def _rows_of(values: Any, width: int) -> Any:
+def _rows_of(values: object, width: int) -> object:
     rows = np.array(values, dtype=float)
     if rows.size and (rows.ndim != 2 or rows.shape[1] != width):
         raise ValueError(f"rows of {width} parameters are expected, found the shape {rows.shape}")
     return rows
 
 
-def _known_law(document: Mapping[str, Any], path: Path) -> None:
+def _known_law(document: Mapping[str, object], path: Path) -> None:
     """Say where the law of a file is to be had. What the file says of its home is told, never imported: it is anyone's.
 
     Raises

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -50,7 +49,7 @@ def fit_rows(
     training: TrainingRows,
     options: Options,
     base: pd.DataFrame | None = None,
-    provenance: Mapping[str, Any] | None = None,
+    provenance: Mapping[str, object] | None = None,
     checked: bool = True,
     near: LawFit | None = None,
 ) -> LawFit:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -121,6 +120,6 @@ def _read(text: str, frame: pd.DataFrame) -> tuple[str, str, int]:
     return kind, column, number
 
 
-def _name(levels: list[Any], chosen: list[int]) -> str:
+def _name(levels: list[object], chosen: list[int]) -> str:
     shown = [f"{levels[i]:g}" if isinstance(levels[i], float) else str(levels[i]) for i in chosen]
     return shown[0] if len(shown) == 1 else f"{shown[0]}..{shown[-1]}" if len(shown) > 3 else ", ".join(shown)

@@ -15,7 +15,7 @@ import pandas as pd
 from cptlaw.fitting.solving.open_rates import RATES
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.combined_law import AnyLaw
-from cptlaw.runs.points import as_points
+from cptlaw.runs.points import PointsLike, as_points
 
 if TYPE_CHECKING:
     from cptlaw.fitting.solving.law_on_rows import LawOnRows
@@ -63,21 +63,21 @@ class Forecaster(Protocol):
         def law(self) -> AnyLaw:
             """The law, or what stands for it: which inputs are read."""
 
-    def predict(self, frame: Any) -> Array:
+    def predict(self, frame: PointsLike) -> Array:
         """Return the forecast loss of each row, (n,)."""
         ...
 
-    def log_quantiles(self, frame: Any, probabilities: Sequence[float], measured: bool = True) -> Array:
+    def log_quantiles(self, frame: PointsLike, probabilities: Sequence[float], measured: bool = True) -> Array:
         """Return quantiles of the log loss, shape (probabilities, n)."""
         ...
 
-    def forecast(self, frame: Any, interval: Any = 0.9) -> pd.DataFrame:
+    def forecast(self, frame: PointsLike, interval: float | str | None = 0.9) -> pd.DataFrame:
         """Return the rows of `frame` with loss, lo, hi and findings."""
         ...
 
     # -- what most of them have alike ----------------------------------------------------------------------------------
 
-    def completed(self, frame: Any) -> pd.DataFrame:
+    def completed(self, frame: PointsLike) -> pd.DataFrame:
         """Return rows as laws read them, with the rates that they leave open."""
         return as_points(frame)
 

@@ -31,7 +31,7 @@ from cptlaw.laws.base import Role
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.combined_law import CombinedLaw
 from cptlaw.result import Line
-from cptlaw.runs.points import as_points
+from cptlaw.runs.points import PointsLike, as_points
 from cptlaw.units import format_quantity, parse_quantity
 
 Quantity = float | str | None  # a number, or text such as "8.1B"
@@ -155,7 +155,7 @@ class PriorFit(Fit):
 
     # -- what it says --------------------------------------------------------------------------------------------------
 
-    def completed(self, frame: Any) -> pd.DataFrame:
+    def completed(self, frame: PointsLike) -> pd.DataFrame:
         """Return points with the model and the rate that they leave open.
 
         Raises
@@ -192,7 +192,7 @@ class PriorFit(Fit):
         trained = rows.assign(tokens=rows["tokens"].where(rows["tokens"] > 0, 1.0))
         return self.study.frame(trained.assign(ptpp=rows["ptpp"].fillna(USUAL_PTPP)))
 
-    def outlook(self, points: Any) -> studies.Outlook:
+    def outlook(self, points: PointsLike) -> studies.Outlook:
         """Return forgetting, or the gain of a target loss, at points with tokens."""
         rows = self.completed(points)
         result = studies.expected(self._outcome, self.in_studies(rows))
@@ -232,12 +232,12 @@ class PriorFit(Fit):
             doubt = np.where(np.isnan(given), doubt, 0.0)
         return loss, np.asarray(doubt)
 
-    def predict(self, frame: Any) -> Array:
+    def predict(self, frame: PointsLike) -> Array:
         """Return the forecast loss of each row, (n,)."""
         rows = self.completed(frame)
         return np.asarray(np.exp(self.base_losses(rows)[0] + self._changes(rows, 0.5)))
 
-    def log_quantiles(self, frame: Any, probabilities: Sequence[float], measured: bool = True) -> Array:
+    def log_quantiles(self, frame: PointsLike, probabilities: Sequence[float], measured: bool = True) -> Array:
         """Return quantiles of the log loss at each row, shape (probabilities, n); see `Fit.log_quantiles`.
 
         What a measurement adds is part of what the studies differ by: with and without, they are the same.
@@ -265,21 +265,21 @@ class PriorFit(Fit):
         doubt = self.base_losses(rows)[1]
         return {**scaled, "base": np.outer(doubt, doubt)}
 
-    def half_widths(self, frame: Any, coverage: float) -> HalfWidths:
+    def half_widths(self, frame: PointsLike, coverage: float) -> HalfWidths:
         """Return half-widths in log loss at rows, (n,) each: of the studies' differences, coefficients, base, noise."""
         rows = self.completed(frame)
         normal = special.ndtri(0.5 + 0.5 * coverage)
         parts = {name: normal * np.sqrt(np.diag(part)) for name, part in self._parts(rows).items()}
         return parts["form"], parts["parameters"], parts["base"], parts["noise"]
 
-    def posterior(self, points: Any, measured: bool = True) -> tuple[Array, Array]:
+    def posterior(self, points: PointsLike, measured: bool = True) -> tuple[Array, Array]:
         """Return the mean, (n,), and the covariance, (n, n), of log losses at points; see `Fit.posterior`."""
         rows = self.completed(points)
         parts = self._parts(rows)
         kept = [name for name in PARTS if measured or name != "noise"]
         return np.log(self.predict(rows)), np.sum([parts[name] for name in kept], axis=0)
 
-    def doubt(self, points: Any) -> pd.DataFrame:
+    def doubt(self, points: PointsLike) -> pd.DataFrame:
         """Return the standard deviation of the log loss at points by its parts, a row for each; see `Fit.doubt`."""
         rows = self.completed(points)
         parts = self._parts(rows)

@@ -61,7 +61,7 @@ class Saved(Result, Forecaster):
             """Where the intervals of forecasts come from, in words."""
 
     @property
-    def rests_on(self) -> dict[str, Any]:
+    def rests_on(self) -> dict[str, object]:
         """The last keys of its JSON where several fits make one: rows, searches and findings."""
         return {name: getattr(self, name) for name in ("n_points", "n_runs", "status")} | {
             "findings": [finding.to_dict() for finding in self.findings]
@@ -95,7 +95,7 @@ class Saved(Result, Forecaster):
         return write_text(path, self.text(), FIT, force=force)
 
 
-def law_home(chosen: Law) -> dict[str, Any]:
+def law_home(chosen: Law) -> dict[str, object]:
     """Return where a law that is not built in is defined, so that the reader of a file can be told; else nothing.
 
     Raises
@@ -114,10 +114,10 @@ def law_home(chosen: Law) -> dict[str, Any]:
     return {"law_home": {"module": cls.__module__, "class": cls.__qualname__}}
 
 
-def columns_of(frame: pd.DataFrame) -> dict[str, list[Any]]:
+def columns_of(frame: pd.DataFrame) -> dict[str, list[object]]:
     """Return a frame as lists of plain values; what is not finite is null."""
 
-    def plain(value: Any) -> Any:
+    def plain(value: object) -> Any:
         return None if isinstance(value, float) and not math.isfinite(value) else value
 
     return {str(name): [plain(value) for value in frame[name].tolist()] for name in frame.columns}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -26,7 +25,7 @@ from cptlaw.fitting.solving.training_rows import training_rows
 from cptlaw.laws.parameters import short_specs
 from cptlaw.result import Line, Result, Table
 from cptlaw.runs import Runs
-from cptlaw.schedules import Schedule
+from cptlaw.schedules import SchedulesLike
 from cptlaw.units import input_text
 
 # Findings about the rows themselves, whichever law is fitted. What one law cannot determine is held by its priors here.
@@ -130,7 +129,7 @@ def check_auto(
     table: Runs,
     on: str,
     where: str | None,
-    schedules: Mapping[str, Schedule] | str | Path | None,
+    schedules: SchedulesLike | None,
     points: pd.DataFrame,
 ) -> AutoCheck:
     """Check runs for law auto without fitting it, and how far points lie outside them; as `cptlaw.check`.
@@ -183,7 +182,7 @@ def check_auto(
     )
 
 
-def refuse_restraint(restraint: Mapping[str, Any], why: str = "law auto fits several") -> None:
+def refuse_restraint(restraint: Mapping[str, object], why: str = "law auto fits several") -> None:
     """Refuse what is about one law."""
     for name, value in restraint.items():
         if value:

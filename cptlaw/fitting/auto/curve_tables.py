@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
@@ -12,10 +10,10 @@ from cptlaw.findings import Finding
 from cptlaw.fitting.auto.rows import Chosen
 from cptlaw.fitting.shared_error import AREA
 from cptlaw.laws.curve_law import global_steps, rows_by_run
-from cptlaw.schedules import Schedule, areas, read_schedules
+from cptlaw.schedules import SchedulesLike, areas, read_schedules
 
 
-def as_curves(rows: Chosen, schedules: Mapping[str, Schedule] | str | Path | None) -> Chosen | None:
+def as_curves(rows: Chosen, schedules: SchedulesLike | None) -> Chosen | None:
     """Return the rows with their forward area, without those of the warm-up; None where they are no such curves."""
     frame = rows.frame
     if (

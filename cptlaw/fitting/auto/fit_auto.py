@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -44,7 +42,7 @@ from cptlaw.laws.shared_tokens import WHOLE, SharedTokens
 from cptlaw.progress import track
 from cptlaw.runs import Runs
 from cptlaw.runs.schema import mix_columns
-from cptlaw.schedules import Schedule
+from cptlaw.schedules import SchedulesLike
 from cptlaw.units import input_text
 
 STARTS = 4  # of each law: with a prior on every parameter, searches agree
@@ -55,7 +53,6 @@ MANY_ROWS = 400  # from which fewer starts do
 INPUTS = ("n_params", "tokens", "samples", "replay", "ptpp", "lr_peak", "lr_pretrain", *WHOLE, AREA)
 
 Places = NDArray[np.int_]
-Schedules = Mapping[str, Schedule] | str | Path
 
 
 def fit_auto(
@@ -64,7 +61,7 @@ def fit_auto(
     where: str | None = None,
     *,
     seed: int = 0,
-    schedules: Schedules | None = None,
+    schedules: SchedulesLike | None = None,
     about: StudyPrior | None = None,
 ) -> Average:
     """Fit every law that the columns allow to the losses of one eval, and average them by common rollouts.
@@ -187,7 +184,7 @@ def _averaged(
     skipped: dict[str, str],
     table: Runs,
     name: str,
-    provenance: Mapping[str, Any],
+    provenance: Mapping[str, object],
 ) -> Average:
     frame = rows.frame
     adapted = frame[trained(frame)]

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import DataError
+from cptlaw.fitting.solving.law_on_rows import LawOnRows
 from cptlaw.laws.calculus import Array
 
 NEEDED = ("n_params", "tokens", "replay")
@@ -16,7 +17,7 @@ FACTOR, SHIFT = 1.05, 0.02  # of the differences that slopes are read off: sizes
 SAME = 1e-9  # nats, and of powers relative: what rounding leaves
 
 
-def requirements(fit: Any) -> dict[str, float]:
+def requirements(fit: LawOnRows) -> dict[str, float]:
     """Hold a fit against the four requirements of the D-CPT paper, at the points that it was fitted to.
 
     Parameters
@@ -65,7 +66,7 @@ def requirements(fit: Any) -> dict[str, float]:
     }
 
 
-def _is_chinchilla(fit: Any, rows: pd.DataFrame, replay: float) -> bool:
+def _is_chinchilla(fit: LawOnRows, rows: pd.DataFrame, replay: float) -> bool:
     """Say whether at one replay the loss is a constant and a power each of size and tokens.
 
     On a grid of equal ratios such a law has no interaction of the two, and successive differences along either stand in

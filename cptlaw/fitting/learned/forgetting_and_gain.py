@@ -28,6 +28,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from scipy import special
 
 from cptlaw.errors import UsageError, did_you_mean
@@ -128,7 +129,7 @@ def known_shift(shift: str | None) -> str | None:
 SCALARS = ("back", "back_tiny", "own_gain", "undecayed", "between_amplitude", "between_reach", "between_back", "noise")
 
 
-def typical_peak(n_params: Any) -> Array:
+def typical_peak(n_params: ArrayLike) -> Array:
     """Return the peak rate that a model of this size is usually pre-trained with."""
     return np.asarray(3e-4 * (np.asarray(n_params, dtype=float) / 1e9) ** -0.2)
 
@@ -201,7 +202,7 @@ def learned_of_replay(frame: pd.DataFrame, gain: Learned) -> tuple[Array, Array]
     return said.part * ((frame["unread"] > 0) & (frame["replay"] > 0)).to_numpy(), said.spread
 
 
-def tiny(n_params: Any) -> Array:
+def tiny(n_params: ArrayLike) -> Array:
     """Return 1 for models up to 1M parameters, 0 from 10M on."""
     return np.asarray(np.clip(7.0 - np.log10(np.asarray(n_params, dtype=float)), 0.0, 1.0))
 
@@ -310,7 +311,7 @@ class Outlook:
     taught: Any = 0.0
     taught_spread: Any = 0.0
 
-    def quantile(self, probability: Any) -> Array:
+    def quantile(self, probability: ArrayLike) -> Array:
         """Return the outcome that is not exceeded with this probability, shape (n,).
 
         The distances from the median of all parts are added in quadrature, each end by itself.

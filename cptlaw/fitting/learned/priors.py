@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -70,7 +69,7 @@ def learned_prior(kind: str, without: str | None = None) -> Prior:
     return Prior(mean if scale == "value" else math.exp(mean), sd, scale)
 
 
-def pooled(studies: list[dict[str, Any]], usual: float, middle: float) -> tuple[float, float]:
+def pooled(studies: list[dict[str, object]], usual: float, middle: float) -> tuple[float, float]:
     """Return the mean over studies and the standard deviation of a new study, on the scale of the statistics.
 
     Parameters

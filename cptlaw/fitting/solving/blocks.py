@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from cptlaw.laws.calculus import Array
 
@@ -84,7 +85,7 @@ def along_runs(frame: pd.DataFrame) -> Array:
     return np.asarray(step + later * (1.0 + step.max()), dtype=float)
 
 
-def independent_blocks(run: Any, order: Array, residual: Array) -> tuple[Any, dict[str, float]]:
+def independent_blocks(run: ArrayLike, order: Array, residual: Array) -> tuple[Any, dict[str, float]]:
     """Cut the rows of each run into blocks that err independently of each other.
 
     Parameters

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypedDict
 
 from cptlaw.errors import UsageError
 from cptlaw.fitting.solving.restraint import GivenRestraint, Restraint
 from cptlaw.laws import Law
-from cptlaw.schedules import Schedule
+from cptlaw.schedules import SchedulesLike
 from cptlaw.units import parse_quantity
 
 
@@ -20,7 +18,7 @@ class HowToSearch(TypedDict, total=False):
     delta: float | str | None
     starts: int | None
     seed: int
-    schedules: Mapping[str, Schedule] | str | Path | None
+    schedules: SchedulesLike | None
 
 
 class HowToFit(HowToSearch, GivenRestraint, total=False):
@@ -41,7 +39,12 @@ class Options:
 
     @classmethod
     def build(
-        cls, chosen: Law, delta: Any = None, starts: Any = None, seed: Any = 0, restraint: Restraint | None = None
+        cls,
+        chosen: Law,
+        delta: Any = None,
+        starts: object = None,
+        seed: object = 0,
+        restraint: Restraint | None = None,
     ) -> Options:
         """Check what a user asks for, with the law's own threshold and starts where nothing is asked."""
         threshold = chosen.delta if delta is None else parse_quantity(delta, "delta (--delta)")

@@ -26,7 +26,7 @@ def origin(fit: Saved) -> dict[str, Any]:
     }
 
 
-def provenance_of(table: Runs, on: str, where: str | None) -> dict[str, Any]:
+def provenance_of(table: Runs, on: str, where: str | None) -> dict[str, object]:
     """Return where the data of a fit of one eval came from; its unit and its corpora where the table says them."""
     unit = loss_unit(table.on(on).frame)
     domains = (table if where is None else table.where(where)).domains

@@ -21,8 +21,8 @@ PRIOR_FORM = "MEAN:SD, as in E=1.8:0.1"
 class GivenRestraint(TypedDict, total=False):
     """Restraint by parameter name as users give it: mappings, or the command line's texts; see `Restraint.build`."""
 
-    fix: Mapping[str, Any] | Iterable[str] | None
-    tie: Iterable[Any] | None
+    fix: Mapping[str, object] | Iterable[str] | None
+    tie: Iterable[object] | None
     bound: Mapping[str, Any] | Iterable[str] | None
     prior: Mapping[str, Any] | Iterable[str] | None
 
@@ -90,9 +90,9 @@ class Restraint:
         cls,
         law: Law,
         fix: Mapping[str, Any] | Iterable[str] | None = None,
-        tie: Iterable[Any] | None = None,
-        bound: Mapping[str, Any] | Iterable[str] | None = None,
-        prior: Mapping[str, Any] | Iterable[str] | None = None,
+        tie: Iterable[object] | None = None,
+        bound: Mapping[str, object] | Iterable[str] | None = None,
+        prior: Mapping[str, object] | Iterable[str] | None = None,
         *,
         correlation: Iterable[tuple[str, str, float]] | None = None,
         along_tokens: tuple[float, float] | None = None,
@@ -282,7 +282,7 @@ class Restraint:
                 raise UsageError(f"--prior {name}: {name} is not searched as a ratio in law {law.spec}.")
 
 
-def _pairs(given: Mapping[str, Any] | Iterable[str] | None, flag: str, example: str) -> Mapping[str, Any]:
+def _pairs(given: Mapping[str, object] | Iterable[str] | None, flag: str, example: str) -> Mapping[str, Any]:
     if given is None or isinstance(given, Mapping):
         return given or {}
     texts = [given] if isinstance(given, str) else given
@@ -293,7 +293,7 @@ def _names(group: Any) -> list[str]:
     return [name.strip() for name in group.split(",")] if isinstance(group, str) else [str(name) for name in group]
 
 
-def _prior(name: str, value: Any) -> Prior:
+def _prior(name: str, value: object) -> Prior:
     """Read MEAN:SD, with the scale after a second colon where it is not the parameter's own."""
     parts = value.split(":") if isinstance(value, str) else value
     if isinstance(value, Prior):

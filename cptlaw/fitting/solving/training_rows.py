@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -17,7 +16,7 @@ from cptlaw.laws.curve_rows import curve_rows
 from cptlaw.runs import Runs
 from cptlaw.runs.order import in_order
 from cptlaw.runs.schema import corpus_of
-from cptlaw.schedules import Schedule
+from cptlaw.schedules import Schedule, SchedulesLike
 
 _ALONG = ("run", "phase", "step", "loss")
 _TABLE_INPUTS = ("n_params", "tokens", "replay", "ptpp")
@@ -63,7 +62,7 @@ def training_rows(
     table: Runs,
     on: str,
     where: str | None = None,
-    schedules: Mapping[str, Schedule] | str | Path | None = None,
+    schedules: SchedulesLike | None = None,
 ) -> TrainingRows:
     """Select the rows of one eval on which a law can be fitted, with the columns that the law computes.
 

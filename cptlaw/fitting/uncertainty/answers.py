@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -16,6 +16,9 @@ from cptlaw.result import Line, Result, Table, plain
 from cptlaw.runs.dataframe import to_polars
 from cptlaw.runs.metrics import unit_of
 from cptlaw.units import decimals, format_percent, format_quantity
+
+if TYPE_CHECKING:
+    import polars
 
 DOUBT = "doubt_"
 SPAN = ("loss", "lo", "hi")
@@ -126,7 +129,7 @@ class Forecast(Result):
 class AnswerFrame(pd.DataFrame):
     """A frame that prints as its answer does; what is selected from it is a frame like any other."""
 
-    def to_polars(self) -> Any:
+    def to_polars(self) -> polars.DataFrame:
         """Return the frame as one of polars; findings become lists of their codes."""
         return to_polars(self)
 

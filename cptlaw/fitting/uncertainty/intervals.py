@@ -17,6 +17,7 @@ from cptlaw.fitting.solving.student import t_quantile
 from cptlaw.fitting.uncertainty.discrepancy import discrepancy, usual_rate
 from cptlaw.fitting.uncertainty.profile import noise, profiles
 from cptlaw.laws.calculus import Array
+from cptlaw.runs.points import PointsLike
 
 MIN_RUNS = 3  # fewer runs cannot say how runs differ
 LARGEST = math.log(2.0)  # half-width in log loss from which an interval says nothing
@@ -108,7 +109,7 @@ def bands(fit: Any, rows: Any, interval: float, most: int = 6) -> tuple[Array, A
 
 
 def log_quantiles(
-    fit: LawOnRows, rows: Any, probabilities: Sequence[float], measured: bool = True, most: int | None = None
+    fit: LawOnRows, rows: PointsLike, probabilities: Sequence[float], measured: bool = True, most: int | None = None
 ) -> Array:
     """Return quantiles of the log loss; see `Fit.log_quantiles`, and `profiles` for `most`.
 
@@ -158,7 +159,7 @@ def measurement_scatter(fit: LawOnRows, interval: float) -> float:
     return t_quantile(interval, scatter.freedom) * scatter.spread
 
 
-def forecastable(fit: LawOnRows, frame: Any) -> None:
+def forecastable(fit: LawOnRows, frame: pd.DataFrame) -> None:
     """Refuse rows at which the law is infinite."""
     for name in fit.law.diverges_at_zero:
         if name in frame.columns and (is_zero := np.asarray(frame[name], dtype=float) <= 0).any():
