@@ -22,6 +22,7 @@ from cptlaw.forecasting.comparing.baselines import BASELINES, regret
 from cptlaw.forecasting.comparing.coverage import inside, spread_over
 from cptlaw.forecasting.verbs import fit
 from cptlaw.laws.by_name import law
+from cptlaw.laws.calculus import Array
 from cptlaw.result import Progress, Result, Table
 from cptlaw.runs import Runs
 from cptlaw.units import format_percent
@@ -175,7 +176,7 @@ def _chosen(names: list[str]) -> Iterator[Split]:
             yield split
 
 
-def _one_split(table: Runs, split: Split, named: list[str]) -> tuple[list[dict[str, Any]], list[Finding]]:
+def _one_split(table: Runs, split: Split, named: list[str]) -> tuple[list[dict[str, object]], list[Finding]]:
     """Return the rows of all laws and baselines on one split, and which laws could not be fitted."""
     from cptlaw.fitting.learned import leaving_out, studies
 
@@ -232,7 +233,7 @@ def _forecast(table: Runs, split: Split, test: pd.DataFrame, name: str) -> dict[
     }
 
 
-def _parts(fitted: Forecaster, test: pd.DataFrame, predicted: Any) -> dict[str, float]:
+def _parts(fitted: Forecaster, test: pd.DataFrame, predicted: Array) -> dict[str, float]:
     """Return what is missed of the measured base models of runs, and what of the shifts from them, as fractions."""
     own = np.full(len(test), np.nan)
     if {*KEYS, "tokens"} <= set(test.columns):
@@ -244,7 +245,7 @@ def _parts(fitted: Forecaster, test: pd.DataFrame, predicted: Any) -> dict[str, 
     return {"base_rel": float(base.abs().mean()), "shift_rel": float(shift.abs().mean())}
 
 
-def _missed(predicted: Any, test: pd.DataFrame) -> dict[str, float]:
+def _missed(predicted: Array, test: pd.DataFrame) -> dict[str, float]:
     """Return of how many rows the forecasts are, how far they are off, and what is lost by deciding by them."""
     error = float(np.mean(np.abs(predicted / test["loss"].to_numpy(dtype=float) - 1.0)))
     return {"n_test": len(test), "mae_rel": error, "regret": regret(test, predicted)}

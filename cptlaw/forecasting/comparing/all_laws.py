@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
 from cptlaw.errors import CptlawError, UsageError
 from cptlaw.fitting.solving.training_rows import training_rows
 from cptlaw.laws import LAWS, Law, law
 from cptlaw.runs import Runs
-from cptlaw.schedules import Schedule
+from cptlaw.schedules import SchedulesLike
 
 ALL, AUTO = "all", "auto"
 
@@ -20,7 +18,7 @@ def with_all(
     runs: Runs,
     on: str,
     where: str | None,
-    schedules: Mapping[str, Schedule] | str | Path | None,
+    schedules: SchedulesLike | None,
 ) -> list[str | Law]:
     """Return the laws to compare, with ``all`` replaced by law auto and every law that the columns allow.
 
@@ -39,7 +37,7 @@ def with_all(
     return [*rest, *([] if AUTO in rest else [AUTO]), *result]
 
 
-def _allowed(candidate: Law, runs: Runs, on: str, where: str | None, schedules: Any) -> bool:
+def _allowed(candidate: Law, runs: Runs, on: str, where: str | None, schedules: SchedulesLike | None) -> bool:
     """Say whether rows can be had on which a law can be bound; whether they determine it, the fit will say."""
     if candidate.on_base_models or not candidate.forecasts:
         return False

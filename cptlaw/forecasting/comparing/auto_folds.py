@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,6 +11,7 @@ from cptlaw.fitting.auto.average import Average
 from cptlaw.fitting.auto.fit_auto import fit_auto
 from cptlaw.fitting.solving.components import base_models
 from cptlaw.runs import Runs
+from cptlaw.schedules import SchedulesLike
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class NamedForecast:
     forecasts: bool
 
 
-def of_auto(table: Runs, on: str, fitted: pd.DataFrame, seed: int, schedules: Any = None) -> Average:
+def of_auto(table: Runs, on: str, fitted: pd.DataFrame, seed: int, schedules: SchedulesLike | None = None) -> Average:
     """Fit law auto to what a fold fits, with laws of schedules where schedules are given."""
     frame = table.frame
     seen = pd.MultiIndex.from_frame(fitted[["run", "tokens"]].astype({"run": str}))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cptlaw.fitting.solving.huber import huber
 from cptlaw.laws.calculus import Array
@@ -64,7 +64,7 @@ def mean_of_known(values: Iterable[float]) -> float:
     return float(np.mean(known)) if known else float("nan")
 
 
-def mean_and_error(values: Array, *groupings: Any) -> tuple[float, float]:
+def mean_and_error(values: Array, *groupings: ArrayLike) -> tuple[float, float]:
     """Return a mean and its standard error, rows of one group erring together; the largest over the groupings.
 
     Groupings with fewer than three groups say nothing and are passed over; the error is nan where none is left.

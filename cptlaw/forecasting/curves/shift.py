@@ -8,13 +8,12 @@ of CPT.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from cptlaw.errors import DataError, UsageError, did_you_mean
 from cptlaw.findings import Finding
@@ -24,7 +23,8 @@ from cptlaw.laws.curve_law import CurveLaw, global_steps
 from cptlaw.laws.dynamics import STRAIGHT
 from cptlaw.result import Line, Result
 from cptlaw.runs import Runs, read_runs
-from cptlaw.schedules import Schedule, areas, read_schedules
+from cptlaw.runs.table import RunsLike
+from cptlaw.schedules import SchedulesLike, areas, read_schedules
 
 FORMS = ("power", "exponential")
 AGAINST = ("s1_cpt", "step")
@@ -32,10 +32,10 @@ KEPT_UP = 1.3  # steps of the control run may lie this many of its own gaps away
 
 
 def shift_of_runs(
-    runs: Any,
+    runs: RunsLike,
     on: str,
     control: LawFit | str,
-    schedules: Mapping[str, Schedule] | str | Path,
+    schedules: SchedulesLike,
     where: str | None = None,
 ) -> pd.DataFrame:
     """Return the shift along CPT runs, by difference to the curve without a change of the corpus.
@@ -141,7 +141,7 @@ class ShiftFit(Result):
     n_points: int
     findings: tuple[Finding, ...] = ()
 
-    def predict(self, x: Any) -> Array:
+    def predict(self, x: ArrayLike) -> Array:
         """Return the shift at steps, or at forward areas of CPT."""
         at = np.asarray(x, dtype=float)
         values: Array = self.params["B"] * _unit(at, self.params["E"], self.params.get("beta"))

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array
 from cptlaw.result import Line, Result
 from cptlaw.runs import Runs, read_runs
+from cptlaw.runs.table import RunsLike
 
 KEYS = ("run", "phase", "step", "tokens")
 LARGEST_CONDITION = 30.0  # of the two columns scaled to length one; a correlation of .998 without an intercept
@@ -59,7 +61,7 @@ class OutOfDomain(Result):
     n_runs: int
     findings: tuple[Finding, ...] = ()
 
-    def predict(self, target_loss: Any, source_loss: Any) -> Array:
+    def predict(self, target_loss: ArrayLike, source_loss: ArrayLike) -> Array:
         """Return the loss, in nats, from forecast or measured target and source losses."""
         target, source = np.asarray(target_loss, dtype=float), np.asarray(source_loss, dtype=float)
         values: Array = self.target_share * target + self.source_share * source
@@ -80,7 +82,7 @@ class OutOfDomain(Result):
         ]
 
 
-def fit_out_of_domain(runs: Any, on: str, where: str | None = None) -> OutOfDomain:
+def fit_out_of_domain(runs: RunsLike, on: str, where: str | None = None) -> OutOfDomain:
     """Combine source and target losses into the loss on a third corpus, by least squares without an intercept.
 
     Parameters

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,8 @@ from cptlaw.laws.curve_law import CurveLaw, global_steps
 from cptlaw.laws.curve_rows import curve_rows, thinned
 from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.metrics import loss_unit
-from cptlaw.schedules import Schedule, areas, read_schedules
+from cptlaw.runs.table import RunsLike
+from cptlaw.schedules import Schedule, SchedulesLike, areas, read_schedules
 from cptlaw.units import parse_probability
 
 LEAST = 3  # rows of a run after its start, from which it is forecast
@@ -39,8 +39,8 @@ OTHER_RATE = 0.05  # relative difference between the logged and the planned rate
 
 
 def forecast_run(
-    runs: Any,
-    schedules: Mapping[str, Schedule] | str | Path,
+    runs: RunsLike,
+    schedules: SchedulesLike,
     run: str | None = None,
     *,
     interval: float | str = 0.9,
@@ -187,7 +187,7 @@ def _one(
     interval: float,
     law_name: str | None,
     spacing: int | None,
-) -> list[dict[str, Any]] | Finding:
+) -> list[dict[str, object]] | Finding:
     """Forecast one eval of one run, at its end or on the way there."""
     plan, role = plans[name], table.role(on)
     chosen = law(law_name if law_name is not None else _law_of(plan))

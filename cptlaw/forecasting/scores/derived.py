@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 from cptlaw.findings import Finding
 from cptlaw.forecasting.scores.attempts import with_attempts
@@ -12,6 +11,7 @@ from cptlaw.forecasting.scores.mean import members_of, with_means
 from cptlaw.forecasting.scores.rows import DERIVED
 from cptlaw.laws.base import Role
 from cptlaw.runs import Runs, read_runs
+from cptlaw.runs.table import RunsLike
 
 
 def with_derived(table: Runs, names: Iterable[str]) -> Runs:
@@ -33,7 +33,7 @@ def with_derived(table: Runs, names: Iterable[str]) -> Runs:
     return with_means(with_attempts(table, [*asked, *(member for name in asked for member in members_of(name))]), asked)
 
 
-def resolve_score_or_eval(runs: Any, on: str | None, role: Role | None = None) -> tuple[Runs, str, list[Finding]]:
+def resolve_score_or_eval(runs: RunsLike, on: str | None, role: Role | None = None) -> tuple[Runs, str, list[Finding]]:
     """Return the runs as verbs take them, the eval that is meant (`Runs.resolve_eval`) and findings on repeated runs.
 
     The eval has the role that it shows, is made of others where it is a derived score, and no run is there twice.

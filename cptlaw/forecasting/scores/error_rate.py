@@ -13,6 +13,7 @@ from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.laws.combined_law import CombinedLaw
 from cptlaw.laws.score_law import Array
+from cptlaw.runs.points import PointsLike
 
 LEAST = 1e-9
 
@@ -50,18 +51,18 @@ class ErrorRate(Forecaster):
         """Where the data came from."""
         return self.score.provenance
 
-    def predict(self, frame: Any) -> Array:
+    def predict(self, frame: PointsLike) -> Array:
         """Return the forecast error rate of each row, (n,)."""
         values: Array = np.maximum(1.0 - self.score.predict(frame), LEAST)
         return values
 
-    def log_quantiles(self, frame: Any, probabilities: Sequence[float], measured: bool = True) -> Array:
+    def log_quantiles(self, frame: PointsLike, probabilities: Sequence[float], measured: bool = True) -> Array:
         """Return quantiles of the log error rate, (probabilities, n)."""
         shares = self.score.quantiles(frame, [1.0 - chance for chance in probabilities], measured)
         values: Array = np.log(np.maximum(1.0 - shares, LEAST))
         return values
 
-    def forecast(self, frame: Any, interval: float | None = 0.9) -> pd.DataFrame:
+    def forecast(self, frame: PointsLike, interval: float | str | None = 0.9) -> pd.DataFrame:
         """Return the forecasts of the score with loss, lo and hi as error rates."""
         table = self.score.forecast(frame, interval)
         swapped = {"loss": 1.0 - table["loss"]}

@@ -12,6 +12,7 @@ import numpy as np
 from cptlaw.errors import CptlawError, DataError, FitError, UsageError, did_you_mean
 from cptlaw.findings import by_severity
 from cptlaw.fitting.auto.fit_auto import fit_auto
+from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.forecasting.scores.derived import fingerprint_of, with_derived
 from cptlaw.forecasting.scores.joint import Joint, join
 from cptlaw.forecasting.scores.members import PlannedMember, ScoreMember
@@ -21,6 +22,7 @@ from cptlaw.forecasting.scores.weights import Doubted, scale_of_losses, weighed
 from cptlaw.laws.score_law import Array, score_law
 from cptlaw.runs import Runs
 from cptlaw.runs.schema import mix_columns
+from cptlaw.schedules import SchedulesLike
 
 # Each is fitted anew in every rollout, and the fourth best loss seldom says what the first three do not.
 MOST_CARRIERS = 3
@@ -30,7 +32,12 @@ MIXED = ("replay", "ptpp")  # what direct laws cannot see
 
 
 def fit_scores(
-    table: Runs, on: str, where: str | None = None, law_name: str = "auto", seed: int = 0, schedules: Any = None
+    table: Runs,
+    on: str,
+    where: str | None = None,
+    law_name: str = "auto",
+    seed: int = 0,
+    schedules: SchedulesLike | None = None,
 ) -> ScoreFit:
     """Fit the score of one benchmark; the others of the table lend it the shape of their links.
 
@@ -51,8 +58,8 @@ def fit_all_scores(
     *,
     law_name: str = "auto",
     seed: int = 0,
-    schedules: Any = None,
-    losses: Mapping[str, Any] | None = None,
+    schedules: SchedulesLike | None = None,
+    losses: Mapping[str, Forecaster] | None = None,
 ) -> dict[str, ScoreFit]:
     """Fit several scores of a table at once; see `fit_scores`. All that have enough rows where `names` is absent.
 
@@ -108,7 +115,7 @@ def fit_all_scores(
 
 
 def rollouts_of(
-    joint: Joint, plans: Sequence[PlannedMember], carriers: Mapping[str, Any], folds: Sequence[ModelCut]
+    joint: Joint, plans: Sequence[PlannedMember], carriers: Mapping[str, Forecaster], folds: Sequence[ModelCut]
 ) -> Doubted:
     """Return what rollouts say of members and their doubt, the carrying losses forecast in them too."""
     # Once for each rollout, not once for each member: several members read one loss.
@@ -189,9 +196,11 @@ def _wanted_losses(table: Runs, joint: Joint, law_name: str) -> list[str]:
     return list(dict.fromkeys(wanted))
 
 
-def _fitted_losses(table: Runs, names: Sequence[str], seed: int, schedules: Any) -> tuple[dict[str, Any], list[str]]:
+def _fitted_losses(
+    table: Runs, names: Sequence[str], seed: int, schedules: SchedulesLike | None
+) -> tuple[dict[str, Forecaster], list[str]]:
     """Return the fits of losses by eval, and why others could not be fitted."""
-    result: dict[str, Any] = {}
+    result: dict[str, Forecaster] = {}
     skipped = []
     for eval_name in names:
         try:
@@ -217,7 +226,7 @@ def _only_scale_varies(joint: Joint) -> bool:
     return {"n_params", "tokens"} <= set(joint.frame.columns) and not mixed
 
 
-def _plans(joint: Joint, fits: dict[str, Any], law_name: str) -> list[PlannedMember]:
+def _plans(joint: Joint, fits: dict[str, Forecaster], law_name: str) -> list[PlannedMember]:
     """Return the members that the columns allow, each with the tasks that it is for."""
     name, _, option = law_name.partition(":")
     through = option.removeprefix("through=")

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.forecasting.scores.fisher import Tasks
 from cptlaw.forecasting.scores.joint import Joint
 from cptlaw.forecasting.scores.pooling import Pooled, fit_pooled
@@ -53,7 +54,7 @@ class PlannedMember:
             units[name] = float(np.exp(np.log(known).mean())) if len(known) else 1.0
         return replace(self, units=units)
 
-    def tasks_in(self, joint: Joint, losses: Losses, rows: Any = None) -> Tasks:
+    def tasks_in(self, joint: Joint, losses: Losses, rows: NDArray[np.bool_] | None = None) -> Tasks:
         """Return the scores of the tasks as the member reads them; rows without its inputs have no items."""
         shape = (len(self.tasks), len(joint.frame))
         x = {}
@@ -74,11 +75,11 @@ class PlannedMember:
         chance = np.array([[joint.tasks[task].chance] for task in self.tasks])
         return Tasks(x, np.where(np.isfinite(y), y, 0.5), items, chance)
 
-    def fitted(self, joint: Joint, losses: Losses, rows: Any = None) -> Pooled:
+    def fitted(self, joint: Joint, losses: Losses, rows: NDArray[np.bool_] | None = None) -> Pooled:
         """Fit the member to some rows of its tasks."""
         return fit_pooled(self.law, self.tasks_in(joint, losses, rows))
 
-    def part(self, pooled: Pooled, joint: Joint, task: str, fits: Mapping[str, Any]) -> ScoreMember:
+    def part(self, pooled: Pooled, joint: Joint, task: str, fits: Mapping[str, Forecaster]) -> ScoreMember:
         """Return the fitted member of one task."""
         place = self.tasks.index(task)
         carrier = self.carriers.get(task)

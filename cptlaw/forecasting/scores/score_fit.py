@@ -24,7 +24,7 @@ from cptlaw.laws.base import Role
 from cptlaw.laws.combined_law import CombinedLaw
 from cptlaw.laws.score_law import Array
 from cptlaw.result import Line, Table
-from cptlaw.runs.points import as_points
+from cptlaw.runs.points import PointsLike, as_points
 from cptlaw.units import format_percent, parse_probability
 
 LEAST_WEIGHT = 0.01
@@ -161,7 +161,7 @@ class ScoreFit(Saved):
         values: Array = np.array([part.weight for part in self.members])
         return values
 
-    def predict(self, frame: Any) -> Array:
+    def predict(self, frame: PointsLike) -> Array:
         """Return the forecast score of each row, from 0 to 1, shape (n,)."""
         rows = as_points(frame)
         losses = self._losses(rows)
@@ -178,7 +178,7 @@ class ScoreFit(Saved):
         values: Array = np.abs(outside(self.data, frame, along)).max(axis=1, initial=0.0)
         return values
 
-    def parts(self, frame: Any) -> dict[str, Array]:
+    def parts(self, frame: PointsLike) -> dict[str, Array]:
         """Return the standard deviations on the arcsine scale that make the doubt, (n,) each.
 
         ``loss`` is the doubt about the carrying losses, ``link`` that about the parameters of the links, ``form`` the
@@ -227,7 +227,7 @@ class ScoreFit(Saved):
             moved += part.weight * (arcsine(there) - arcsine(p))
         return moved
 
-    def quantiles(self, frame: Any, probabilities: Sequence[float], measured: bool = True) -> Array:
+    def quantiles(self, frame: PointsLike, probabilities: Sequence[float], measured: bool = True) -> Array:
         """Return quantiles of the score at each row, shape (probabilities, n).
 
         Parameters
@@ -259,12 +259,12 @@ class ScoreFit(Saved):
         shares: Array = np.sin(np.clip(values, 0.0, 0.5 * math.pi)) ** 2
         return shares
 
-    def log_quantiles(self, frame: Any, probabilities: Sequence[float], measured: bool = True) -> Array:
+    def log_quantiles(self, frame: PointsLike, probabilities: Sequence[float], measured: bool = True) -> Array:
         """Return quantiles of the logarithm of the score, shape (probabilities, n); see `quantiles`."""
         values: Array = np.log(np.maximum(self.quantiles(frame, probabilities, measured), 1e-9))
         return values
 
-    def posterior(self, points: Any, measured: bool = True) -> tuple[Array, Array]:
+    def posterior(self, points: PointsLike, measured: bool = True) -> tuple[Array, Array]:
         """Return the mean, (n,), and the covariance, (n, n), of the logarithm of scores at points.
 
         Parameters
@@ -279,7 +279,7 @@ class ScoreFit(Saved):
         noise = np.diag(parts[:, -1] ** 2) if measured else 0.0
         return np.log(np.maximum(self.predict(points), 1e-9)), shared + noise
 
-    def doubt(self, points: Any) -> pd.DataFrame:
+    def doubt(self, points: PointsLike) -> pd.DataFrame:
         """Return the standard deviation of the logarithm of a measured score at points by its parts, a row for each.
 
         The columns are parameters (of the loss that carries the score and of the link), form (how far the laws lie
@@ -297,7 +297,7 @@ class ScoreFit(Saved):
         slope = slope * t_quantile(ONE_SD, self.freedom)
         return pd.DataFrame({name: slope * part for name, part in named.items()}, index=rows.index)
 
-    def forecast(self, frame: Any, interval: float | str | None = 0.9) -> ForecastFrame:
+    def forecast(self, frame: PointsLike, interval: float | str | None = 0.9) -> ForecastFrame:
         """Return the rows of `frame` with loss (the score, 0 to 1), lo, hi, metric, shares of doubt and findings.
 
         Parameters

@@ -123,7 +123,7 @@ def score(
     return Scores(frame, _totals(frame, read), by_severity(findings))
 
 
-def _score_one(seal: Seal, table: Runs) -> tuple[list[dict[str, Any]], list[Finding]]:
+def _score_one(seal: Seal, table: Runs) -> tuple[list[dict[str, object]], list[Finding]]:
     known = {(item.get("law"), item.get("on")): set(str(item.get("fitted_runs") or "").split()) for item in seal.laws}
     rows, missing, seen = [], [], dict[str, None]()
     for point in seal.points:
@@ -168,7 +168,7 @@ def _score_one(seal: Seal, table: Runs) -> tuple[list[dict[str, Any]], list[Find
     return rows, notes
 
 
-def _matching(point: Any, frame: pd.DataFrame, where: str, table: Runs) -> list[dict[str, Any]]:
+def _matching(point: Any, frame: pd.DataFrame, where: str, table: Runs) -> list[dict[str, object]]:
     """Return one row for each run that was measured at a point: the nearest in tokens."""
     keep = np.ones(len(frame), dtype=bool)
     distance = np.zeros(len(frame))

@@ -21,6 +21,7 @@ from cptlaw.errors import DataError, shown
 from cptlaw.findings import Finding
 from cptlaw.reading import plain_json
 from cptlaw.result import Line, Result
+from cptlaw.runs.points import PointsLike
 from cptlaw.runs.schema import COLUMNS
 from cptlaw.units import format_percent
 from cptlaw.version import version
@@ -83,7 +84,7 @@ class Seal(Result):
         """Return what the file holds."""
         return {**self._content(), "sha256": self.sha256}
 
-    def _content(self) -> dict[str, Any]:
+    def _content(self) -> dict[str, object]:
         return {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
@@ -112,7 +113,7 @@ class Seal(Result):
 
 
 def register(
-    forecast: Mapping[str, Any] | str | Path,
+    forecast: Mapping[str, object] | str | Path,
     output: str | Path | None = None,
     *,
     git: str | Path | None = None,
@@ -225,7 +226,7 @@ def load_seal(path: str | Path) -> Seal:
     return Seal(points, interval, laws, *written, str(kept), Path(path), None if commit is None else str(commit))
 
 
-def _read(source: Mapping[str, Any] | str | Path) -> tuple[str, dict[str, Any]]:
+def _read(source: Mapping[str, object] | str | Path) -> tuple[str, dict[str, object]]:
     label = "forecast" if isinstance(source, Mapping) else str(source)
     try:
         text = json.dumps(source) if isinstance(source, Mapping) else Path(source).read_text(encoding="utf-8-sig")
@@ -239,7 +240,7 @@ def _read(source: Mapping[str, Any] | str | Path) -> tuple[str, dict[str, Any]]:
     return label, document
 
 
-def _strict_json(text: str) -> Any:
+def _strict_json(text: str) -> object:
     document = plain_json(text)
     json.loads(text, object_pairs_hook=_once)
     try:
@@ -251,7 +252,7 @@ def _strict_json(text: str) -> Any:
     return document
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """Return an object whose keys are there once: of two values readers take the first or the last, as they like."""
     names = [name for name, _ in pairs]
     if len(set(names)) < len(names):
@@ -276,7 +277,7 @@ def _check_date(label: str, text: object) -> None:
 Checked = tuple[tuple[Mapping[str, Any], ...], float | None, tuple[Mapping[str, Any], ...]]
 
 
-def _checked(label: str, document: Mapping[str, Any], laws_key: str) -> Checked:
+def _checked(label: str, document: Mapping[str, object], laws_key: str) -> Checked:
     """Return the points, the interval and the laws of a forecast or a seal, each checked."""
     points = _points(label, document)
     interval = document.get("interval")
@@ -288,7 +289,7 @@ def _checked(label: str, document: Mapping[str, Any], laws_key: str) -> Checked:
     return points, interval, tuple(laws)
 
 
-def _points(label: str, document: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+def _points(label: str, document: Mapping[str, object]) -> tuple[Mapping[str, Any], ...]:
     """Return the forecast losses without their findings, each checked."""
     if document.get("format") == "cptlaw-fit":
         raise DataError(f"{label}: this is a fit, not yet a forecast. {HOW}")
@@ -313,7 +314,7 @@ def _points(label: str, document: Mapping[str, Any]) -> tuple[Mapping[str, Any],
     return tuple(checked)
 
 
-def _check_point(where: str, point: Any) -> None:
+def _check_point(where: str, point: PointsLike) -> None:
     """Refuse a point that no measurement could be held against later."""
     if not isinstance(point, Mapping) or not isinstance(point.get("on"), str):
         raise DataError(f"{where}: expected an object with `on`, the eval that is forecast. {HOW}")
@@ -337,7 +338,7 @@ def _check_forecast(where: str, point: Mapping[str, Any]) -> None:
         )
 
 
-def _check_inputs(where: str, point: Mapping[str, Any]) -> None:
+def _check_inputs(where: str, point: Mapping[str, object]) -> None:
     """Refuse inputs by which the run of a point could not be found."""
     inputs = {name: value for name, value in point.items() if name not in NOT_INPUTS}
     if not _is_flat({**inputs, "law": point.get("law")}):
@@ -355,20 +356,20 @@ def is_empty(point: Mapping[str, Any]) -> bool:
     return not is_score(point) and point.get("hi") is not None and point["hi"] > WIDEST * float(point["loss"])
 
 
-def is_score(point: Mapping[str, Any]) -> bool:
+def is_score(point: Mapping[str, object]) -> bool:
     """Whether a forecast is of a score, from 0 to 1, and not of a loss."""
     return isinstance(point.get("metric"), str)
 
 
-def _is_flat(values: Mapping[str, Any]) -> bool:
+def _is_flat(values: Mapping[str, object]) -> bool:
     return not any(isinstance(value, list | Mapping) for value in values.values())
 
 
-def _is_number(value: Any) -> TypeGuard[float]:
+def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _sha256(document: Mapping[str, Any]) -> str:
+def _sha256(document: Mapping[str, object]) -> str:
     """Return the SHA-256 of plain data, whatever the order of its keys and the layout of its file."""
     # Sorted keys, no spaces, ASCII alone: one text for one content, whatever wrote the file.
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from cptlaw.laws import Law
+from cptlaw.runs.table import RunsLike
 
 
 def parse_fit_arguments(
-    law: Any, runs: Any, on: str | None, where: str | None
+    law: object, runs: RunsLike | None, on: str | None, where: str | None
 ) -> tuple[Any, Any, str | None, str | None]:
     """Return law, runs, eval and filter by what a call begins with: a law, a table alone, or a table and its eval."""
     if runs is None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Unpack
 
 import pandas as pd
@@ -26,7 +24,7 @@ from cptlaw.result import Line, Result, Table, plain
 from cptlaw.runs import unread_findings
 from cptlaw.runs.points import as_points, in_tokens
 from cptlaw.runs.sound import data_errors
-from cptlaw.schedules import Schedule
+from cptlaw.schedules import SchedulesLike
 from cptlaw.signatures import spell_out
 
 
@@ -91,7 +89,7 @@ def check(
     on: str | None = None,
     where: str | None = None,
     *,
-    schedules: Mapping[str, Schedule] | str | Path | None = None,
+    schedules: SchedulesLike | None = None,
     at: Any = None,
     **restraint: Unpack[GivenRestraint],
 ) -> Check | AutoCheck | ScoreCheck:

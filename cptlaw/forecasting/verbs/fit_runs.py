@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from cptlaw.errors import UsageError
@@ -27,7 +26,7 @@ from cptlaw.laws import law
 from cptlaw.laws.score_law import known_score_laws
 from cptlaw.runs import Runs, unread_findings
 from cptlaw.runs.sound import data_errors
-from cptlaw.schedules import Schedule
+from cptlaw.schedules import SchedulesLike
 from cptlaw.signatures import options_checked
 
 
@@ -41,11 +40,11 @@ def fit(
     delta: Quantity = None,
     starts: int | None = None,
     seed: int = 0,
-    schedules: Mapping[str, Schedule] | str | Path | None = None,
-    fix: Mapping[str, Any] | Iterable[str] | None = None,
-    tie: Iterable[Any] | None = None,
-    bound: Mapping[str, Any] | Iterable[str] | None = None,
-    prior: Mapping[str, Any] | Iterable[str] | None = None,
+    schedules: SchedulesLike | None = None,
+    fix: Mapping[str, object] | Iterable[str] | None = None,
+    tie: Iterable[object] | None = None,
+    bound: Mapping[str, object] | Iterable[str] | None = None,
+    prior: Mapping[str, object] | Iterable[str] | None = None,
     restraint: str | None = None,
     shift: str | None = None,
     n_params: Quantity = None,
@@ -163,14 +162,14 @@ def _fit_to_rows(
     return FITS.fitted(fitted, table, "fit", name, on, where, what_decides(how | {"shift": shift}))
 
 
-def _refuse_given(options: Mapping[str, Any], why: str) -> None:
+def _refuse_given(options: Mapping[str, object], why: str) -> None:
     """Refuse the first of some options that was given."""
     for name, value in options.items():
         if value is not None:
             raise UsageError(f"{name} (--{name.replace('_', '-')}) {why}.")
 
 
-def _is_score(law_name: Any, table: Runs, on: str) -> bool:
+def _is_score(law_name: object, table: Runs, on: str) -> bool:
     """Say whether a score is asked for, and refuse laws of losses for scores and the other way round."""
     is_score = on in table.scores
     of_scores = isinstance(law_name, str) and law_name.partition(":")[0] in known_score_laws()

@@ -22,7 +22,7 @@ from cptlaw.fitting.uncertainty.answers import ForecastFrame
 from cptlaw.forecasting.verbs.load_file import load_fit
 from cptlaw.runs.points import as_points, in_tokens
 from cptlaw.runs.schema import COLUMNS, corpus_of
-from cptlaw.schedules import Schedule
+from cptlaw.schedules import Schedule, SchedulesLike
 from cptlaw.schedules.from_columns import phases_from_columns
 from cptlaw.units import parse_probability
 
@@ -31,7 +31,7 @@ def forecast(
     fits: Fit | str | Path | Sequence[Fit | str | Path],
     at: Any,
     interval: float | str | None = 0.9,
-    schedules: Mapping[str, Schedule] | str | Path | None = None,
+    schedules: SchedulesLike | None = None,
     *,
     every: int | None = None,
     domain: str | None = None,
@@ -94,7 +94,7 @@ def forecast(
     return ForecastFrame.of(pd.concat(tables, ignore_index=True), interval, read)
 
 
-def _with_schedules(fits: list[Any], schedules: Mapping[str, Schedule] | str | Path) -> list[Any]:
+def _with_schedules(fits: list[Any], schedules: SchedulesLike) -> list[object]:
     """Return the fits with more schedules, those of them that read any."""
     scheduled = [any(one.law.needs_schedules for one in fit.fits) for fit in fits]
     if not any(scheduled):

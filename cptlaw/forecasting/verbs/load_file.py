@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from cptlaw.errors import DataError
 from cptlaw.fitting.auto.auto_file import auto_from
@@ -17,7 +16,7 @@ from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.reading import read_json
 
 
-def is_fit_file(source: Any) -> bool:
+def is_fit_file(source: object) -> bool:
     """Say whether something is the path of a file with a fit."""
     if not isinstance(source, str | Path) or Path(source).suffix.lower() != ".json":
         return False
