@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # each under its own name once more, so that type checkers take it for public
     from cptlaw.planning.corpora.mix import mix as mix
@@ -59,7 +59,7 @@ _HOMES = {name: f"cptlaw.planning.{home}" for home, names in _NAMES.items() for 
 __all__ = sorted(_HOMES)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'cptlaw.planning' has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOMES[name]), name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.planning.options import label
@@ -100,7 +99,7 @@ class Hardware:
         return f"{self.name} at {format_percent(self.mfu)} of its {format_quantity(peak)} dense bf16 FLOP/s ({source})"
 
 
-def hardware(gpus: Any = None, mfu: Any = None, gpu_hour: Any = None) -> Hardware:
+def hardware(gpus: str | None = None, mfu: float | str | None = None, gpu_hour: float | str | None = None) -> Hardware:
     """Return the devices that are meant by texts such as ``"8xH100"``, ``"40%"`` and ``2.5``.
 
     Raises

@@ -69,12 +69,12 @@ PLAN_FIELDS: Mapping[str, PlanField] = {
 }
 
 
-def field_line(key: str, value: Any) -> Line:
+def field_line(key: str, value: object) -> Line:
     """Return a field of a plan as a line: its label, and its value as people read it."""
     return PLAN_FIELDS[key].label, PLAN_FIELDS[key].text(value)
 
 
-def field_table(rows: Iterable[Mapping[str, Any]], keys: Iterable[str], fields: Mapping[str, PlanField]) -> Table:
+def field_table(rows: Iterable[Mapping[str, object]], keys: Iterable[str], fields: Mapping[str, PlanField]) -> Table:
     """Return plans as a table, one a row; columns that no plan fills are left out.
 
     Parameters

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -91,7 +91,7 @@ class Reference:
 
 
 def find_reference(
-    source: Loss, kind: ReferenceKind, base_source_loss: float | None = None, base_law: Any = None
+    source: Loss, kind: ReferenceKind, base_source_loss: float | None = None, base_law: object = None
 ) -> Reference:
     """Return the reference of one kind for the model that `source` stands for.
 
@@ -279,7 +279,7 @@ def measured_base_loss(source: Loss) -> float:
     return float(np.nanmean(losses[mask]))
 
 
-def _by_base_law(source: Loss, base_law: Any) -> Reference:
+def _by_base_law(source: Loss, base_law: object) -> Reference:
     fitted = fit_base_law(source.fit) if base_law is None else as_fit(base_law, "base_law")
     if not (isinstance(fitted, LawFit) and fitted.law.on_base_models):
         raise UsageError(

@@ -129,7 +129,7 @@ def model_text(plan: Any) -> str:
     return f"{size.text(plan.n_params)} {size.label}{trained}"
 
 
-def weights_text(plan: Any) -> str:
+def weights_text(plan: object) -> str:
     """Return what a plan says of adapters and of a merge with the base model, where its laws read them."""
     weight, rank = (getattr(plan, name, None) for name in WHOLE)
     adapters = "" if rank is None else "all trained" if rank >= WHOLE["lora_rank"] else f"adapters of rank {rank:g}"

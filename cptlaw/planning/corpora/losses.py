@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -60,7 +59,7 @@ def _loss(fit: Forecaster, name: str, known: Mapping[str, float]) -> Loss:
     return loss
 
 
-def build_losses(fits: Any, known: Mapping[str, float]) -> dict[str, Loss]:
+def build_losses(fits: object, known: Mapping[str, float]) -> dict[str, Loss]:
     """Return the losses of a plan, by eval.
 
     Parameters
@@ -101,7 +100,7 @@ def build_losses(fits: Any, known: Mapping[str, float]) -> dict[str, Loss]:
     return {name: _loss(fit, name, known) for name, fit in named}
 
 
-def build_scores(fits: Any, corpora: tuple[str, ...], known: Mapping[str, float]) -> dict[str, Loss]:
+def build_scores(fits: object, corpora: tuple[str, ...], known: Mapping[str, float]) -> dict[str, Loss]:
     """Return the fitted scores of a plan as error rates, by eval.
 
     Parameters
@@ -137,5 +136,5 @@ def build_scores(fits: Any, corpora: tuple[str, ...], known: Mapping[str, float]
     return result
 
 
-def _several(fits: Any) -> Sequence[Any]:
+def _several(fits: object) -> Sequence[object]:
     return fits if isinstance(fits, Sequence) and not isinstance(fits, str | Path) else (fits,)

@@ -13,7 +13,7 @@ from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.one_corpus import fit_of_corpus
 from cptlaw.planning.limits import check_risk
-from cptlaw.planning.loss import Loss, as_fit
+from cptlaw.planning.loss import FitLike, Loss, as_fit
 from cptlaw.planning.options import positive
 from cptlaw.planning.points import score_fields, score_limits, score_losses
 from cptlaw.planning.result import (
@@ -191,7 +191,7 @@ def compute_optimal(
     )
 
 
-def allocate(target: Any, **scenario: Unpack[Allocate]) -> AllocatePlan:
+def allocate(target: FitLike, **scenario: Unpack[Allocate]) -> AllocatePlan:
     """Find the model size and the tokens with the lowest target loss for a compute budget.
 
     Minimises L(N, D) subject to 6 N D = budget at fixed replay and ptpp, over log N; `compute_optimal` has the closed
@@ -249,7 +249,7 @@ def allocate(target: Any, **scenario: Unpack[Allocate]) -> AllocatePlan:
     )
 
 
-def _loss_of(target: Any, known: dict[str, float], replay: float | None) -> Loss:
+def _loss_of(target: FitLike, known: dict[str, float], replay: float | None) -> Loss:
     loss = Loss.build(target, "target", known)
     if loss.reads("replay") and replay is None:
         raise UsageError(

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, Unpack
+from typing import Unpack
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.laws.calculus import Array
+from cptlaw.planning.loss import FitLike
 from cptlaw.planning.mixes.best_replay import lowest_target_loss
 from cptlaw.planning.mixes.expected import best_over_rates
 from cptlaw.planning.mixes.mix import FittedMix, build_mixes
@@ -48,7 +49,7 @@ class LimitedDataPlan(MixPlan):
         return lines
 
 
-def limited_data(target: Any, source: Any = None, **scenario: Unpack[LimitedData]) -> LimitedDataPlan:
+def limited_data(target: FitLike, source: FitLike | None = None, **scenario: Unpack[LimitedData]) -> LimitedDataPlan:
     """Find the replay with the lowest target loss where target tokens are limited: each is read once, or more often.
 
     All target tokens are used; replay adds source tokens to them, D = target_tokens / (1 - replay). With ``max_epochs``

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Unpack
+from typing import Unpack
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.limits import at_most, at_risk, column
+from cptlaw.planning.loss import FitLike
 from cptlaw.planning.mixes.expected import at_edge, best_over_rates, planned
 from cptlaw.planning.mixes.mix import FittedMix, build_mixes
 from cptlaw.planning.mixes.repetition import effective_tokens, read_often
@@ -67,7 +68,7 @@ class MinTokensPlan(MixPlan):
         return lines
 
 
-def min_tokens(target: Any, source: Any = None, **scenario: Unpack[MinTokens]) -> MinTokensPlan:
+def min_tokens(target: FitLike, source: FitLike | None = None, **scenario: Unpack[MinTokens]) -> MinTokensPlan:
     """Find the fewest adaptation tokens, and the replay, that keep limits on forgetting and losses.
 
     Parameters

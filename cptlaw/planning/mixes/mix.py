@@ -16,7 +16,7 @@ from cptlaw.fitting.one_corpus import fit_of_corpus
 from cptlaw.fitting.solving.open_rates import at_size
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.limits import AboveBase, build_limits, limit_on
-from cptlaw.planning.loss import Loss, as_fit, check_pair, measured_levels
+from cptlaw.planning.loss import FitLike, Loss, as_fit, check_pair, measured_levels
 from cptlaw.planning.points import score_limits, score_losses
 from cptlaw.planning.reference import find_reference
 from cptlaw.planning.scenario import Question
@@ -126,7 +126,9 @@ class FittedMix:
         return result
 
 
-def build_mixes(given: Question, target: Any, source: Any, known: Mapping[str, float] | None = None) -> list[FittedMix]:
+def build_mixes(
+    given: Question, target: FitLike, source: FitLike | None, known: Mapping[str, float] | None = None
+) -> list[FittedMix]:
     """Return the mixes that a question allows: one, or one for each measured level of `CHOSEN` that is not given.
 
     What is `known` of the runs is taken as given.

@@ -12,6 +12,7 @@ import pandas as pd
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.laws.calculus import Array
+from cptlaw.planning.loss import FitLike
 from cptlaw.planning.mixes.expected import below_fitted_tokens, fixed_fields
 from cptlaw.planning.mixes.mix import FittedMix, build_mixes
 from cptlaw.planning.points import score_fields
@@ -135,7 +136,7 @@ class ParetoPlan(Plan):
         return lines + risk_lines(self.risk)
 
 
-def pareto(target: Any, source: Any, **scenario: Unpack[Pareto]) -> ParetoPlan:
+def pareto(target: FitLike, source: FitLike, **scenario: Unpack[Pareto]) -> ParetoPlan:
     """Find the mixes within a compute budget that no other beats in both losses.
 
     The front runs over replay, at the tokens that the budget pays for: where both losses fall with tokens, a mix that

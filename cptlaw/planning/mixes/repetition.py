@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array
@@ -21,7 +22,7 @@ HALF_LIFE = 15.387756  # R*, repetitions after which 1 - 1/e of all that repeati
 MANY_EPOCHS = 4.0  # up to which repeating did next to no harm in any study
 
 
-def effective_tokens(tokens: Any, replay: Any, unique: float) -> Array:
+def effective_tokens(tokens: ArrayLike, replay: ArrayLike, unique: float) -> Array:
     """Return the tokens D' without repetition that are worth as much as D tokens with it.
 
     Parameters

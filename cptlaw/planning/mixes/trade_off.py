@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 
 from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import Finding, by_severity
+from cptlaw.planning.loss import FitLike
 from cptlaw.planning.mixes.best_replay import lowest_target_loss
 from cptlaw.planning.mixes.expected import at_edge, best_over_rates
 from cptlaw.planning.mixes.mix import FittedMix, build_mixes
@@ -27,7 +28,7 @@ class TradeOffPlan(MixPlan):
         return "Lowest target loss under a limit on the source"
 
 
-def trade_off(target: Any, source: Any, **scenario: Unpack[TradeOff]) -> TradeOffPlan:
+def trade_off(target: FitLike, source: FitLike, **scenario: Unpack[TradeOff]) -> TradeOffPlan:
     """Find the replay with the lowest target loss at given tokens, under a limit on forgetting.
 
     Where the target loss rises with replay and the source loss falls, that is the replay at which the limit is just

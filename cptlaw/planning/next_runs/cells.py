@@ -137,10 +137,10 @@ def candidates(
     table: pd.DataFrame,
     asked: pd.Series,
     *,
-    sizes: Any = None,
-    ptpps: Any = None,
-    replays: Any = None,
-    tokens: Any = None,
+    sizes: object = None,
+    ptpps: object = None,
+    replays: object = None,
+    tokens: object = None,
 ) -> list[CandidateRun]:
     """List the runs that could be next.
 

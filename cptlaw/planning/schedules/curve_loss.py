@@ -9,13 +9,14 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.curve_law import CurveLaw
-from cptlaw.planning.loss import LossBase, fit_of, losses_of
+from cptlaw.planning.loss import FitLike, LossBase, fit_of, losses_of
 from cptlaw.schedules import Schedule
 
 
@@ -36,7 +37,7 @@ class CurveLoss(LossBase):
     n_params: float = float("nan")
 
     @classmethod
-    def build(cls, fit: Any, role: Literal["source", "target"], n_params: float | None) -> CurveLoss:
+    def build(cls, fit: FitLike, role: Literal["source", "target"], n_params: float | None) -> CurveLoss:
         """Check that a fit can serve in this role.
 
         Raises
@@ -82,11 +83,11 @@ class CurveLoss(LossBase):
         own = self.law
         return own.name if own.objects else "", own.computed, own.decay, own.lr_power, str(own.area_options)
 
-    def columns(self, schedule: Schedule, steps: Any) -> Mapping[str, Any]:
+    def columns(self, schedule: Schedule, steps: ArrayLike) -> Mapping[str, Any]:
         """Return the inputs that follow from a schedule, at steps counted across its phases."""
         return self.law.read(schedule, np.asarray(steps, dtype=int))
 
-    def frame(self, columns: Mapping[str, Any], replay: float | None) -> pd.DataFrame:
+    def frame(self, columns: Mapping[str, object], replay: float | None) -> pd.DataFrame:
         """Return rows of the law's inputs."""
         rows = pd.DataFrame(dict(columns))
         if "n_params" in self.law.inputs:
@@ -95,11 +96,11 @@ class CurveLoss(LossBase):
             rows["replay"] = 0.0 if replay is None else replay
         return rows
 
-    def losses(self, columns: Mapping[str, Any], replay: float | None) -> Array:
+    def losses(self, columns: Mapping[str, object], replay: float | None) -> Array:
         """Return the losses of rows, (n,)."""
         return self.law.predict(self.params, self.frame(columns, replay), self.role)
 
-    def curve(self, schedule: Schedule, replay: float | None, steps: Any) -> Array:
+    def curve(self, schedule: Schedule, replay: float | None, steps: ArrayLike) -> Array:
         """Return the loss at steps counted across the phases, (n,)."""
         return self.losses(self.columns(schedule, steps), replay)
 
@@ -123,7 +124,7 @@ class CurveLoss(LossBase):
 
 
 def shared_columns(
-    losses: Sequence[CurveLoss], schedule: Schedule, steps: Any
+    losses: Sequence[CurveLoss], schedule: Schedule, steps: ArrayLike
 ) -> dict[tuple[Any, ...], Mapping[str, Any]]:
     """Read a schedule once for all losses that read it alike."""
     result: dict[tuple[Any, ...], Mapping[str, Any]] = {}

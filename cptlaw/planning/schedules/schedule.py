@@ -15,6 +15,7 @@ from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.descent import Domain
 from cptlaw.planning.limits import AboveBase, Solution, build_limits, column, forgetting, held, iterate_margins
+from cptlaw.planning.loss import FitLike
 from cptlaw.planning.mixes.expected import binding
 from cptlaw.planning.points import drop_of, infeasible_fields, score_limits
 from cptlaw.planning.scenario import Goal, Question, ScheduleOfRun, documented, read_scenario
@@ -33,7 +34,7 @@ AT_END = 1e-6  # of a range
 TELLING = ("degenerate-shift", "given-parameters", "not-converged", "rank-deficient")
 
 
-def schedule(target: Any, source: Any = None, **scenario: Unpack[ScheduleOfRun]) -> SchedulePlan:
+def schedule(target: FitLike, source: FitLike | None = None, **scenario: Unpack[ScheduleOfRun]) -> SchedulePlan:
     """Find the best CPT schedule for a weight between the losses, or under limits.
 
     With a weight, lambda_1 L_source + lambda_2 L_target at the last step is minimised (Wang et al. 2025, eq. 5,
@@ -208,7 +209,11 @@ def _goal(given: Question, losses: Mapping[str, CurveLoss], steps_vary: bool, li
 
 
 def _answer(
-    question: ScheduleQuestion, solution: Solution, value: Any, common: Mapping[str, Any], noticed: Sequence[Finding]
+    question: ScheduleQuestion,
+    solution: Solution,
+    value: Any,
+    common: Mapping[str, Any],
+    noticed: Sequence[Finding],
 ) -> SchedulePlan:
     best, goal = solution.best, common["goal"]
     chosen, result = question.chosen(best.point), best.point

@@ -140,7 +140,7 @@ class ScheduledScore:
 
 
 def scheduled_scores(
-    fits: Any, losses: Sequence[CurveLoss], n_params: float | None
+    fits: object, losses: Sequence[CurveLoss], n_params: float | None
 ) -> tuple[dict[str, ScheduledScore], list[Finding]]:
     """Return the scores of a plan by eval, and what of their fits sees no schedule.
 

@@ -12,7 +12,7 @@ from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.planning.scenario import Question
 from cptlaw.planning.schedules.curve_loss import CurveLoss
 from cptlaw.planning.solve import Axis
-from cptlaw.schedules import Phase, Schedule, read_schedules
+from cptlaw.schedules import Phase, Schedule, SchedulesLike, read_schedules
 from cptlaw.schedules.shapes import WITH_DECAY, WITH_END
 from cptlaw.units import parse_quantity
 
@@ -161,7 +161,7 @@ def _names(vary: Any) -> tuple[str, ...]:
 
 
 def _known_phases(
-    losses: Sequence[CurveLoss], schedules: Any, run: str | None
+    losses: Sequence[CurveLoss], schedules: SchedulesLike | None, run: str | None
 ) -> tuple[tuple[Phase, ...], Phase | None]:
     """Return the phases of pre-training and the CPT phase, where they are known."""
     result = _schedules(losses, schedules)
@@ -191,7 +191,7 @@ def _known_phases(
     return base, (named[0] if named else None)
 
 
-def _schedules(losses: Sequence[CurveLoss], schedules: Any) -> dict[str, Schedule]:
+def _schedules(losses: Sequence[CurveLoss], schedules: SchedulesLike | None) -> dict[str, Schedule]:
     if isinstance(schedules, Schedule):
         return {"the schedule": schedules}
     if isinstance(schedules, Mapping | str | Path):

@@ -17,6 +17,7 @@ import numpy as np
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.laws.calculus import Array
+from cptlaw.planning.loss import FitLike
 from cptlaw.planning.result import Plan, number_text
 from cptlaw.planning.scenario import CriticalPoint, Question, TurningLength, documented, read_scenario
 from cptlaw.planning.schedules.curve_loss import CurveLoss
@@ -147,7 +148,7 @@ class CriticalPlan(ReturnPlan):
         ]
 
 
-def turning_length(target: Any, source: Any, **scenario: Unpack[TurningLength]) -> TurningPlan:
+def turning_length(target: FitLike, source: FitLike, **scenario: Unpack[TurningLength]) -> TurningPlan:
     """Find after how many steps at a constant rate the weighted loss is back at its start (Fig. 13).
 
     Parameters
@@ -209,7 +210,7 @@ def turning_length(target: Any, source: Any, **scenario: Unpack[TurningLength]) 
     )
 
 
-def critical_point(source: Any, **scenario: Unpack[CriticalPoint]) -> CriticalPlan:
+def critical_point(source: FitLike, **scenario: Unpack[CriticalPoint]) -> CriticalPlan:
     """Find the length of pre-training beyond which CPT at a constant rate loses source loss for good.
 
     Endless CPT brings the source loss to L0 + B, the asymptote of a model trained on the target corpus from the start:
@@ -352,7 +353,7 @@ def _crossing(composite: Any, low: float, high: float, start: float) -> float:
     return float(math.ceil(result))
 
 
-def _losses(target: Any, source: Any, n_params: float | None) -> tuple[CurveLoss, ...]:
+def _losses(target: FitLike | None, source: FitLike, n_params: float | None) -> tuple[CurveLoss, ...]:
     result = [] if target is None else [CurveLoss.build(target, "target", n_params)]
     return (*result, CurveLoss.build(source, "source", n_params))
 

@@ -20,6 +20,7 @@ import numpy as np
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.laws.calculus import Array
+from cptlaw.planning.loss import FitLike
 from cptlaw.planning.result import Plan, number_text, quantity_text
 from cptlaw.planning.scenario import WholeSchedule, documented, read_scenario
 from cptlaw.planning.schedules.curve_loss import CurveLoss
@@ -113,7 +114,7 @@ def _describe(phase: Mapping[str, Any]) -> str:
     return text
 
 
-def whole_schedule(target: Any, source: Any = None, **scenario: Unpack[WholeSchedule]) -> WholePlan:
+def whole_schedule(target: FitLike, source: FitLike | None = None, **scenario: Unpack[WholeSchedule]) -> WholePlan:
     """Find the rate of every CPT step that minimises the weighted loss at the end, never rising.
 
     Parameters
