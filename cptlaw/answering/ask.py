@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Unpack
 
 from cptlaw.answering.base_models import BaseModel
@@ -28,7 +26,7 @@ from cptlaw.planning.scenario import AnswerQuestion, documented
 from cptlaw.runs import Runs, read_runs, refuse_unread
 from cptlaw.runs.kinds import KINDS
 from cptlaw.runs.sound import data_errors, one_run
-from cptlaw.schedules import Schedule
+from cptlaw.schedules import SchedulesLike
 
 TEXT_NOT_PUBLIC = Finding(
     "info",
@@ -46,7 +44,7 @@ def answer(
     base: str | None = None,
     domain: str | None = None,
     where: str | None = None,
-    schedules: Mapping[str, Schedule] | str | Path | None = None,
+    schedules: SchedulesLike | None = None,
     seed: int = 0,
     anyway: bool = False,
     **asked: Unpack[AnswerQuestion],

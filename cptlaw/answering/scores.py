@@ -12,10 +12,11 @@ from cptlaw.forecasting.scores import fit_all_scores
 from cptlaw.forecasting.scores.check_scores import check_scores
 from cptlaw.forecasting.scores.derived import with_derived
 from cptlaw.runs import Runs
+from cptlaw.schedules import SchedulesLike
 
 
 def fitted_scores(
-    runs: Runs, question: Asked, where: str | None, seed: int, schedules: Any
+    runs: Runs, question: Asked, where: str | None, seed: int, schedules: SchedulesLike | None
 ) -> tuple[dict[str, Any], list[Finding]]:
     """Fit the scores that limits name, and say which of them carry no signal.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from cptlaw.answering.question import Asked
 from cptlaw.answering.what_if import point_of
@@ -14,6 +13,7 @@ from cptlaw.planning import MixPlan
 from cptlaw.planning.result import flops_of
 from cptlaw.planning.scenario import SCENARIOS, as_words, options_of
 from cptlaw.runs import Runs
+from cptlaw.schedules import SchedulesLike
 from cptlaw.writing import file_name
 
 NEXT_RUNS = 2  # that an answer names
@@ -58,7 +58,7 @@ def answer_command(runs: Runs, question: Asked, where: str | None, how: Iterable
     return command_line(["cptlaw", "answer", *words, "-o", "report.html"])
 
 
-def how_fitted(schedules: Any, seed: int) -> list[str]:
+def how_fitted(schedules: SchedulesLike | None, seed: int) -> list[str]:
     """Return the words that say how losses are fitted, beside their rows."""
     named = str(schedules) if isinstance(schedules, str | Path) else "SCHEDULES.yaml"
     return [*([] if schedules is None else ["--schedules", named]), *(["--seed", str(seed)] if seed else [])]

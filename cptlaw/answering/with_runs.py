@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -37,7 +36,7 @@ from cptlaw.planning.points import chances
 from cptlaw.planning.report_scenario import ReportOfRuns
 from cptlaw.runs import Runs, questions
 from cptlaw.runs.schema import COLUMNS
-from cptlaw.schedules import Schedule
+from cptlaw.schedules import SchedulesLike
 from cptlaw.units import format_quantity
 
 AUTO = "auto"
@@ -49,7 +48,7 @@ def from_runs(
     runs: Runs,
     question: Asked,
     where: str | None = None,
-    schedules: Mapping[str, Schedule] | str | Path | None = None,
+    schedules: SchedulesLike | None = None,
     seed: int = 0,
     *,
     about: StudyPrior | None = None,

@@ -24,11 +24,17 @@ from cptlaw.reporting.points import IN_POINTS
 from cptlaw.reporting.subject import MODEL, Subject
 from cptlaw.result import Progress
 from cptlaw.runs import Runs
+from cptlaw.schedules import Schedule
 
 FRONT_POINTS = 15
 
 
-def draw(subject: Subject, held_out: Mapping[str, pd.DataFrame | None], schedules: Any, tell: Progress) -> list[Figure]:
+def draw(
+    subject: Subject,
+    held_out: Mapping[str, pd.DataFrame | None],
+    schedules: Mapping[str, Schedule] | None,
+    tell: Progress,
+) -> list[Figure]:
     """Draw all figures of a report.
 
     Parameters
