@@ -77,7 +77,7 @@ class Forecaster(Protocol):
 
     # -- what most of them have alike ----------------------------------------------------------------------------------
 
-    def completed(self, frame: PointsLike) -> pd.DataFrame:
+    def completed(self, frame: Any) -> pd.DataFrame:
         """Return rows as laws read them, with the rates that they leave open."""
         return as_points(frame)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -36,6 +36,9 @@ MIX = ("replay", "tokens")
 EVEN = 0.5  # the probability with which the forecast itself is kept
 SAME_SIZE = 1e-6  # relative difference up to which two sizes are one
 MOST_ASKED = 200  # tables of losses that are kept for a fit
+
+
+FitLike: TypeAlias = Forecaster | str | Path  # a fit, or its file
 
 
 @dataclass(frozen=True)
@@ -308,7 +311,7 @@ def as_fit(fit: object, name: str) -> Forecaster:
     return fit
 
 
-def fit_of(fit: object, role: LossRole) -> Forecaster:
+def fit_of(fit: FitLike, role: LossRole) -> Forecaster:
     """Return a fitted loss for one side of a plan.
 
     Raises
