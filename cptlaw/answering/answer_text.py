@@ -98,7 +98,7 @@ def headline(answer: Answer) -> str:
         mix += f", {PLAN_FIELDS['replay'].text(answer.replay)} replay"
     if answer.lr_peak is not None:
         mix += f", peak rate {answer.lr_peak:.2g}" if not answer.laws else f", peak rate {answer.lr_peak:.3g}"
-    if answer.laws and answer.batch_tokens is not None and answer.batch_tokens_lo != answer.batch_tokens_hi:
+    if answer.laws and answer.batch_tokens and (answer.batch_tokens_hi or 0.0) > 1.5 * (answer.batch_tokens_lo or 0.0):
         mix += f", steps of {format_quantity(answer.batch_tokens, 3)} tokens"
     mix += f"; weights {weights}" if (weights := weights_text(answer)) else ""
     mix += "" if answer.method is None else f"; method {answer.method}"

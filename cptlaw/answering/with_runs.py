@@ -67,7 +67,7 @@ def from_runs(
     }
     fits = {role: _knowing(one, about) for role, one in fitted.items()}
     scores, of_scores = fitted_scores(runs, question, where, seed, schedules)
-    asked, notes = _with_tokens(_with_budget(question, fits), fits["target"])
+    asked, notes = _with_tokens(_with_budget(question, fits), fits)
     asked, few = with_known_doubt(asked, (*fits.values(), *scores.values()))
     # Twice: the plan that is given, and the one that an even chance would allow, which is the price of doubt.
     sure, plain = (plan(asked, fits, risk, scores) for risk in (asked.risk, None))
@@ -255,17 +255,18 @@ def _with_budget(question: Asked, fits: Mapping[str, Fit]) -> Asked:
     return question.replaced(ptpp=levels[0]) if len(levels) == 1 else question
 
 
-def _with_tokens(question: Asked, target: Fit) -> tuple[Asked, list[Finding]]:
+def _with_tokens(question: Asked, fits: Mapping[str, Fit]) -> tuple[Asked, list[Finding]]:
     """Return the question with tokens where neither they, nor compute, nor a limit on the target says how many."""
+    target = fits["target"]
     if question.target_tokens is not None and "replay" not in target.data.columns:
         # Models from scratch and fine-tuning train on nothing else.
         question = question.replaced(tokens=question.target_tokens, target_tokens=None)
     if question.kind != "min-tokens" or question.max_target_loss is not None or question.min_score:
-        return question, _no_limit(question, target)
+        return question, _no_limit(question, fits)
     tokens, note = tokens_assumed(
         target.data, question, "Give --tokens, --target-tokens, --budget or --max-target-loss."
     )
-    return question.replaced(tokens=tokens), [note, *_no_limit(question, target)]
+    return question.replaced(tokens=tokens), [note, *_no_limit(question, fits)]
 
 
 def tokens_assumed(data: pd.DataFrame, question: Asked, advice: str) -> tuple[float, Finding]:
@@ -283,11 +284,18 @@ def tokens_assumed(data: pd.DataFrame, question: Asked, advice: str) -> tuple[fl
     )
 
 
-def _no_limit(question: Asked, target: Fit) -> list[Finding]:
-    if "replay" not in target.data.columns:  # models from scratch: there is nothing to forget
+def _no_limit(question: Asked, fits: Mapping[str, Fit]) -> list[Finding]:
+    if "replay" not in fits["target"].data.columns:  # models from scratch: there is nothing to forget
         return []
     if question.max_forgetting is not None or question.max_target_loss is not None or question.benchmarks:
         return []
+    if "source" not in fits:
+        text = (
+            "no eval is the old domain's, so nothing is known of forgetting, and only the target loss is planned for."
+        )
+        return [
+            Finding("warning", "no-limit", text, "Evaluate every run and the base model on a set of the old domain.")
+        ]
     return [
         Finding(
             "info",

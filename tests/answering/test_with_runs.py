@@ -132,6 +132,12 @@ def test_without_a_limit_the_target_decides_and_that_is_said(runs):
     assert "no-limit" in {finding.code for finding in got.findings}
 
 
+def test_forgetting_that_was_not_measured_is_a_warning(runs):
+    target = runs.where("ptpp <= 62").frame
+    got = cl.answer(target[target["eval"] == "target"], **MODEL, tokens="1M")
+    assert ("no-limit", "warning") in {(one.code, one.severity) for one in got.findings}
+
+
 def test_command_line(runs, tmp_path, capsys):
     table = tmp_path / "runs.csv"
     runs.frame.to_csv(table, index=False)
