@@ -325,35 +325,37 @@ class Fit(Saved):
             interval = parse_probability(interval, "interval (--interval)")
         asked = as_points(frame)
         rows = self.asked(asked)
-        loss = self.predict(rows)
-        out = (asked if self.law.needs_schedules else rows).assign(loss=loss)
+        read = Columns.of(rows)
+        loss = self.predict(read)
+        said: dict[str, Any] = {"loss": loss}
         # Said of what was asked and not of what was filled in: plans choose the rate themselves.
         notes = [
-            self._left_out(rows),
-            extrapolations(self.law, self.data, rows),
+            self._left_out(read),
+            extrapolations(self.law, self.data, read),
             assumed(self.law, self.data, asked, rows),
         ]
         silent = self.without_intervals
         if interval is not None and silent is not None:
-            out["lo"] = out["hi"] = np.nan
+            said |= {"lo": np.nan, "hi": np.nan}
             notes.append([(silent,)] * len(rows))
         elif interval is not None:
             with np.errstate(over="ignore"):
-                ends = np.exp(self.log_quantiles(rows, [0.5 - 0.5 * interval, 0.5 + 0.5 * interval]))
-            out["lo"], out["hi"], unbounded = self.ends_of(loss, *ends)
+                ends = np.exp(self.log_quantiles(read, [0.5 - 0.5 * interval, 0.5 + 0.5 * interval]))
+            said["lo"], said["hi"], unbounded = self.ends_of(loss, *ends)
             notes.append(unbounded)
-        out["findings"] = findings_of(loss, notes, out.index)
-        return ForecastFrame.of(out, interval, [self])
+        out = asked if self.law.needs_schedules else rows
+        said["findings"] = findings_of(loss, notes, out.index)
+        return ForecastFrame.of(out.assign(**said), interval, [self])
 
     def ends_of(self, loss: Array, low: Array, high: Array) -> tuple[Array, Array, list[tuple[Finding, ...]]]:
         """Return the ends of intervals, (n,) each, NaN where the rows leave them open, and what is said of that."""
         return bounded(loss, low, high)
 
-    def _left_out(self, rows: pd.DataFrame) -> list[tuple[Finding, ...]]:
+    def _left_out(self, rows: Columns) -> list[tuple[Finding, ...]]:
         """Say which laws of weight do not read the rows, (n,)."""
         if len(self.members) < 2:
             return [()] * len(rows)
-        readable = self._centres(Columns.of(rows))[2]
+        readable = self._centres(rows)[2]
         missing = [member for member, read in zip(self.members, readable, strict=True) if read is None]
         weight = sum(member.weight for member in missing)
         if weight < LEFT_OUT:
