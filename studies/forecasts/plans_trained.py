@@ -291,10 +291,22 @@ def earlier() -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
+def raised() -> pd.DataFrame:
+    """Return by how much the source loss rises on the source corpus alone, after 4 tokens per parameter, by budget."""
+    frame = cl.examples.load("en-fr-ladder").frame.query("eval == 'source' and seed == 0 and pretrain_decay > 0")
+    alone = frame[(frame["replay"] == 1) & np.isclose(frame["tokens"] / frame["n_params"], 4, rtol=0.15)]
+    base = frame[frame["tokens"] == 0].set_index(["n_params", "ptpp"])["loss"]
+    of = alone.groupby(["n_params", "ptpp"])["loss"].mean() / base.groupby(level=[0, 1]).mean() - 1
+    wide = of.dropna().unstack("ptpp")
+    rows = [{"parameters": f"{size / 1e3:.0f}K"} | {f"budget {budget:g}": f"{100 * value:+.1f} %" for budget, value in
+            row.items()} for size, row in wide.iterrows()]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
 def tables() -> dict[str, pd.DataFrame]:
-    """Return what the plans come to, every plan, and what those of an earlier `answer` came to."""
+    """Return what the plans come to, every plan, what those of an earlier `answer` came to, and why they err."""
     rows = outcomes()
-    return {"totals": counted(rows), "plans": listed(rows), "earlier": earlier()}
+    return {"totals": counted(rows), "plans": listed(rows), "raised": raised(), "earlier": earlier()}
 
 
 def main() -> None:
