@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -52,11 +52,7 @@ def likely_roles(runs: Runs, unread: Iterable[Sequence[Effect]] = ()) -> dict[st
         How losses differ with each column that may count tokens, where none is known to.
     """
     losses = [name for name in runs.evals if name not in runs.scores]
-    found: dict[str, str] = {}
-    for tell in (role_of_name, runs.role):  # what was said goes before
-        told = [(role, name) for name in losses if (role := tell(name)) in ("source", "target")]
-        roles = [role for role, _ in told]
-        found |= {role: name for role, name in told if roles.count(role) == 1}
+    found = _of_one(losses, role_of_name) | _of_one(losses, runs.role)  # what was said goes before
     # More tokens of the new corpus lower its loss, and as a rule raise that of the old one.
     rises = {name: _with_tokens(_adapted(runs.on(name).frame)) or 0.0 for name in losses}
     rises = rises if any(rises.values()) else _opposed(unread)
@@ -67,6 +63,13 @@ def likely_roles(runs: Runs, unread: Iterable[Sequence[Effect]] = ()) -> dict[st
     if "source" not in found and left and found:
         found["source"] = left.pop()
     return found
+
+
+def _of_one(losses: Sequence[str], role_of: Callable[[str], str | None]) -> dict[str, str]:
+    """Return the eval of each role that one eval alone has."""
+    named = [(role, name) for name in losses if (role := role_of(name)) in ("source", "target")]
+    roles = [role for role, _ in named]
+    return {role: name for role, name in named if roles.count(role) == 1}
 
 
 def _opposed(unread: Iterable[Sequence[Effect]]) -> dict[str, float]:

@@ -41,12 +41,7 @@ def decimal_marks(raw: RawTable) -> RawTable:
     DataError
         If ``1,234`` may be either and nothing tells.
     """
-    texts, odd = raw.naming.text_columns, {}
-    for name in map(str, raw.frame.columns):
-        if name not in texts and not pd.api.types.is_numeric_dtype(raw.frame[name]):
-            texts_of = {one.strip() for one in texts_in(raw.frame[name])}
-            if marked := [one for one in texts_of if GROUPS.fullmatch(one) or COMMA.fullmatch(one)]:
-                odd[name] = marked
+    odd = {name: marked for name in map(str, raw.frame.columns) if (marked := _marked(raw, name))}
     of_file = any(_is_decimal(one) for some in odd.values() for one in some)
     columns, plain = {}, dict[str, str]()
     for name, marked in odd.items():
@@ -59,6 +54,14 @@ def decimal_marks(raw: RawTable) -> RawTable:
         return raw
     note = f"{'decimal commas' if of_file else 'marks within numbers'} are read in {', '.join(map(repr, columns))}"
     return raw.reshaped(raw.frame.assign(**columns), note)
+
+
+def _marked(raw: RawTable, name: str) -> list[str]:
+    """Return the numbers of a column that have commas, or points between their thousands."""
+    if name in raw.naming.text_columns or pd.api.types.is_numeric_dtype(raw.frame[name]):
+        return []
+    texts = {one.strip() for one in texts_in(raw.frame[name])}
+    return [one for one in texts if GROUPS.fullmatch(one) or COMMA.fullmatch(one)]
 
 
 def _is_decimal(text: str) -> bool:

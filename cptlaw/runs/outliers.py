@@ -7,7 +7,7 @@ of per cent is no law's shortcoming either.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -348,20 +348,12 @@ def _between_pairs(rows: pd.DataFrame, code: npt.NDArray[np.intp], n: int) -> tu
         with np.errstate(divide="ignore"):
             bins = [np.round(5.0 * np.log(tokens / scale)) for scale in (rows["n_params"].to_numpy(dtype=float), 1.0)]
     # Ladders have the same tokens for each parameter, other designs the same tokens.
-    best, gaps, between = 0, None, None
-    for place in bins:
-        cells = pd.DataFrame({"loss": np.log(rows["loss"].to_numpy(dtype=float)), "size": code})
-        keys = [*(one.to_numpy() for one in alike), place, "size"]
-        wide = cells.groupby(keys, dropna=False)["loss"].mean().unstack("size")
-        values = wide.reindex(columns=range(n)).to_numpy(dtype=float)
-        pairs = [(i, j) for i in range(n) for j in range(i + 1, n)]
-        moved = [values[:, j] - values[:, i] for i, j in pairs]
-        count = sum(int(np.isfinite(one).sum()) for one in moved)
-        if count > best:
-            best, gaps, between = count, [one[np.isfinite(one)] for one in moved], pairs
-    if gaps is None or between is None:
+    cells = pd.DataFrame({"loss": np.log(rows["loss"].to_numpy(dtype=float)), "size": code})
+    by_bin = [_gaps(cells, [*(one.to_numpy() for one in alike), place, "size"], n) for place in bins]
+    gaps = max(by_bin, key=lambda some: sum(map(len, some.values())))
+    if not gaps:
         return None
-    known = [(i, j, float(np.median(one)), len(one)) for (i, j), one in zip(between, gaps, strict=True) if len(one)]
+    known = [(i, j, float(np.median(one)), len(one)) for (i, j), one in gaps.items()]
     matrix, moves = np.zeros((len(known), n)), np.array([move for _, _, move, _ in known])
     for row, (i, j, _, count) in enumerate(known):
         matrix[row, [i, j]] = -1.0, 1.0
@@ -369,13 +361,21 @@ def _between_pairs(rows: pd.DataFrame, code: npt.NDArray[np.intp], n: int) -> tu
         moves[row] *= math.sqrt(count)
     if np.linalg.matrix_rank(matrix) < n - 1:
         return None
-    off = np.concatenate([one - np.median(one) for one in gaps if len(one)])
+    off = np.concatenate([one - np.median(one) for one in gaps.values()])
     error = TIMES * max(1.4826 * float(np.median(np.abs(off))), 2 * SEED) / math.sqrt(min(c for *_, c in known))
-    every = np.concatenate(gaps)
+    every = np.concatenate([*gaps.values()])
     if len(every) >= SURE_PAIRS and every.min() > 0:  # differences that all rise may differ, and are no error
         error = min(error, float(every.min()))
     effect: Floats = np.linalg.lstsq(matrix, moves, rcond=None)[0]
     return effect, error
+
+
+def _gaps(cells: pd.DataFrame, keys: Sequence[object], n: int) -> dict[tuple[int, int], Floats]:
+    """Return the differences in log loss between two sizes in rows that are alike in all keys, where there are any."""
+    wide = cells.groupby([*keys], dropna=False)["loss"].mean().unstack("size")
+    values = wide.reindex(columns=range(n)).to_numpy(dtype=float)
+    moved = {(i, j): values[:, j] - values[:, i] for i in range(n) for j in range(i + 1, n)}
+    return {pair: known for pair, one in moved.items() if len(known := one[np.isfinite(one)])}
 
 
 def _between_all(surface: LossSurface, n: int) -> tuple[Floats, float] | None:

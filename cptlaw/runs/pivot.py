@@ -47,13 +47,8 @@ def header_of_two(lines: Sequence[Sequence[str]]) -> tuple[list[str], int] | Non
     first, second, third = ([str(cell or "").strip() for cell in line] for line in lines[:3])
     # Empty above the names of the rows' own columns, of which pandas writes one on a line of its own.
     own = max(1, next((place for place, cell in enumerate(first) if cell and place), 1))
-    # One name over several columns: written once, with nothing beside it, or over each.
-    spans = len({*first[own:]} - {""}) <= (len(first) - own) / 2
-    words = [cell for cell in second if cell]
-    if not spans or len(words) < len(second) - 1 or any(_quantity(cell) is not None for cell in second[:own]):
-        return None
     below = third[0] and not any(third[1:])  # pandas names the rows on a line of their own
-    if not (below or any(_quantity(cell) is not None for cell in third[1:])):
+    if not _are_names(first, second, own) or not (below or _has_numbers(third[1:])):
         return None
     names, over = [third[0] if below else second[0] or first[0], *second[1:own]], ""
     for above, name in zip(first[own:], second[own:], strict=True):
@@ -61,6 +56,16 @@ def header_of_two(lines: Sequence[Sequence[str]]) -> tuple[list[str], int] | Non
         names.append(f"{over}{BETWEEN_LEVELS}{name}")
     has_amounts = all(amount_of(name) is not None for name in names[own:])
     return (names, 3 if below else 2) if has_amounts and len(set(names)) == len(names) else None
+
+
+def _are_names(above: list[str], names: list[str], own: int) -> bool:
+    """Whether names stand over several columns: written once, with nothing beside it, or over each."""
+    spans = len({*above[own:]} - {""}) <= (len(above) - own) / 2
+    return spans and len([cell for cell in names if cell]) >= len(names) - 1 and not _has_numbers(names[:own])
+
+
+def _has_numbers(cells: list[str]) -> bool:
+    return any(_quantity(cell) is not None for cell in cells)
 
 
 def amount_of(name: str) -> Amount | None:

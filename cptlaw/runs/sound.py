@@ -253,11 +253,7 @@ def _still(role: str, name: str, rows: pd.DataFrame, several: bool) -> Finding |
             "the other eval alone.",
         )
     base = rows["loss"].to_numpy(dtype=float)[(rows["tokens"] == 0).to_numpy()] if "tokens" in rows else np.zeros(0)
-    at_base = float(np.mean(np.isin(loss, base)))
-    by_model = [one for one in ("n_params", "ptpp", "domain", "base", "seed", "lr_pretrain") if one in adapted.columns]
-    groups = adapted.groupby(by_model, observed=True, dropna=False)["loss"] if by_model else None
-    varied = groups is not None and float(adapted.groupby(by_model, observed=True, dropna=False).size().max()) > 1
-    moves = 1.0 if groups is None or not varied else float((groups.max() / groups.min() - 1.0).max())
+    at_base, moves = float(np.mean(np.isin(loss, base))), _most_moved(adapted)
     over = float(adapted["tokens"].max() / adapted["tokens"].min()) if "tokens" in adapted.columns else 1.0
     if at_base < MOST and moves > 1e-9 and not (moves < SEED and over >= STILL_OVER):
         return None
@@ -274,6 +270,16 @@ def _still(role: str, name: str, rows: pd.DataFrame, several: bool) -> Finding |
         "Measure this eval on the adapted models, and look how both tables were joined.",
         data={"moves": moves, "at_base": at_base},
     )
+
+
+def _most_moved(adapted: pd.DataFrame) -> float:
+    """Return by how much the loss of one model moves at most between its runs, relative; 1 where none has two."""
+    by_model = [one for one in ("n_params", "ptpp", "domain", "base", "seed", "lr_pretrain") if one in adapted.columns]
+    if not by_model:
+        return 1.0
+    groups = adapted.groupby(by_model, observed=True, dropna=False)
+    several = groups.size().max() > 1
+    return float((groups["loss"].max() / groups["loss"].min() - 1.0).max()) if several else 1.0
 
 
 def _against_base(role: str, name: str, adapted: pd.DataFrame, base: Floats) -> Iterator[Finding]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -90,18 +91,22 @@ def _as_table(rows: list[list[object]], path: Path, label: str) -> RawTable:
     start = next((place for place, count in enumerate(filled) if count >= max(2, (full + 1) // 2)), None)
     if start is None or start + 1 >= len(rows):
         raise DataError(f"{label}: no table on the sheet. Expected a row with the names of the columns, then rows.")
-    for first in (max(start - 1, 0), start):  # names over several columns leave the cells between them empty
-        two = header_of_two([["" if cell is None else str(cell) for cell in row] for row in rows[first : first + 3]])
-        if two is not None:
-            start = first + two[1] - 1
-            rows[start] = [*two[0]]
-            break
-    used = [place for place, name in enumerate(rows[start]) if name is not None and str(name).strip()]
+    start, header = _header(rows, start)
+    used = [place for place, name in enumerate(header) if name is not None and str(name).strip()]
     kept = {place + 1: rows[place] for place in range(start + 1, len(rows)) if filled[place]}
-    names = [str(rows[start][place]).strip() for place in used]
+    names = [str(header[place]).strip() for place in used]
     columns = [[row[place] if place < len(row) else None for row in kept.values()] for place in used]
     index = pd.Index(list(kept), name=ROW)
     frame = pd.concat([pd.Series(column, index=index, dtype=object).infer_objects() for column in columns], axis=1)
     frame.columns = pd.Index(names)
     notes = (f"{start} rows above the header are left out",) if start else ()
     return RawTable(frame, label, path, notes=notes)
+
+
+def _header(rows: list[list[object]], start: int) -> tuple[int, Sequence[object]]:
+    """Return the last line of the header that begins at or above a row, and the names that it gives."""
+    for first in (max(start - 1, 0), start):  # names over several columns leave the cells between them empty
+        two = header_of_two([["" if cell is None else str(cell) for cell in row] for row in rows[first : first + 3]])
+        if two is not None:
+            return first + two[1] - 1, two[0]
+    return start, rows[start]

@@ -194,13 +194,18 @@ def _meanings(table: Shaped) -> dict[str, str]:
     result |= {base: result[loss] + OF_BASE for base, loss in base_columns(gone, losses).items()}
     for key, text in table.columns.items():
         result |= _as_said(key, text, table, result)
-    columns = set() if table.runs is None else set(table.runs.frame.columns)
-    followed = {MAPPING: "mix"} if table.runs is not None and table.runs.corpora else {}
-    if "batch_tokens" in columns and "batch_tokens" not in raw.taken:
+    return {**_followed(table, names), **result}
+
+
+def _followed(table: Shaped, names: list[str]) -> dict[str, str]:
+    """Return what columns became parts of, of which none was taken by its own name."""
+    result = dict.fromkeys(table.raw.settled, NOTED)
+    if table.runs is not None and table.runs.corpora:
+        result.setdefault(MAPPING, "mix")
+    if table.runs is not None and "batch_tokens" in table.runs.frame.columns and "batch_tokens" not in table.raw.taken:
         ends = {name: normal_name(name.replace("/", ".").split(".")[-1]) for name in names}
-        followed |= {name: "batch_tokens" for name, end in ends.items() if end in BATCH_SIZES + LENGTHS}
-    followed |= dict.fromkeys(raw.settled, NOTED)
-    return {**{name: meaning for name, meaning in followed.items() if name in names}, **result}
+        result = {name: "batch_tokens" for name, end in ends.items() if end in BATCH_SIZES + LENGTHS} | result
+    return {name: meaning for name, meaning in result.items() if name in names}
 
 
 def _as_said(key: str, text: Any, table: Shaped, known: Mapping[str, str]) -> dict[str, str]:
