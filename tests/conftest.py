@@ -3,6 +3,7 @@
 import importlib
 import os
 import sys
+from collections import OrderedDict
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,33 +20,35 @@ FITS.most_fits = 2_000  # of all tests of a process, where a session of a user h
 
 
 class Patched(pytest.MonkeyPatch):
-    """Patches of code, under which and after which nothing that was fitted before holds."""
+    """Patches of code, under which nothing that was fitted before holds, and after which it holds again."""
 
-    code = False
+    before = None
 
-    def _forget(self):
-        self.code = True
+    def forget_fits(self):
+        """Know no fit from here on, until the patches are undone."""
+        if self.before is None:
+            self.before, FITS._fits = FITS._fits, OrderedDict()
         FITS.clear()
 
     def setattr(self, target, *arguments, **options):
         if target not in (sys, os):
-            self._forget()
+            self.forget_fits()
         super().setattr(target, *arguments, **options)
 
     def setitem(self, mapping, name, value):
         if mapping is not os.environ:
-            self._forget()
+            self.forget_fits()
         super().setitem(mapping, name, value)
 
     def delitem(self, mapping, name, raising=True):
         if mapping is not os.environ:
-            self._forget()
+            self.forget_fits()
         super().delitem(mapping, name, raising)
 
     def undo(self):
         super().undo()
-        if self.code:
-            FITS.clear()
+        if self.before is not None:
+            FITS._fits, self.before = self.before, None
 
 
 @pytest.fixture

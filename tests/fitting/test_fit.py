@@ -12,7 +12,6 @@ from independent import scipy_fit, summed_huber
 
 import cptlaw as cl
 from cptlaw.errors import DataError, FitError, UsageError
-from cptlaw.fitting.fit_cache import FITS
 from cptlaw.laws import law
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -104,10 +103,10 @@ def test_starts_reach_the_best_optimum_of_the_dcpt_law():
     assert fitted.status == "converged"
 
 
-def test_same_seed_same_bits():
+def test_same_seed_same_bits(monkeypatch):
     frame = design("ptpp-floor", noise=0.01)
     first = cl.fit("ptpp-floor", frame, on="target", seed=3, restraint="none")
-    FITS.clear()
+    monkeypatch.forget_fits()
     second = cl.fit("ptpp-floor", frame, on="target", seed=3, restraint="none")
     assert first.params == second.params
 

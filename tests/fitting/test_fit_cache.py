@@ -22,8 +22,8 @@ POINT = "n_params=124672,tokens=1M,replay=25%,ptpp=279,lr_peak=3e-3"
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_known():
-    FITS.clear()
+def nothing_is_known(monkeypatch):
+    monkeypatch.forget_fits()
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import pytest
 import cptlaw as cl
 from cptlaw.fitting import fit_rows
 from cptlaw.fitting.checking import residuals
-from cptlaw.fitting.fit_cache import FITS
 from cptlaw.fitting.solving.blocks import independent_blocks, run_codes
 from cptlaw.fitting.solving.objective import Objective
 from cptlaw.runs import sound
@@ -86,7 +85,6 @@ def test_priors_are_weighed_and_starts_chosen_on_some_rows(monkeypatch):
     monkeypatch.setattr(Objective, "evaluate", watched)
     some, few = cl.fit("auto", frame, on="target"), len(on_all)
     monkeypatch.setattr(fit_rows, "MOST_SEARCHED", 10**9)
-    FITS.clear()
     on_all.clear()
     every, all_rows = cl.fit("auto", frame, on="target"), len(on_all)
     assert few < all_rows / 2

@@ -13,7 +13,6 @@ from cptlaw.fitting.auto.candidates import middle_of_pre_training
 from cptlaw.fitting.auto.fit_auto import with_source_rows
 from cptlaw.fitting.auto.rows import choose_rows
 from cptlaw.fitting.auto.under_trained import without_under_trained
-from cptlaw.fitting.fit_cache import FITS
 
 SIZES, LEVELS = (1e7, 8e7, 1.6e8, 4e8, 1.4e9), (5.0, 10.0, 20.0, 40.0, 80.0)
 EXCESS = (0.05, 0.13, 0.06, 0.04, 0.03)  # log loss at the fewest tokens, by size: uneven, as measured ones are
@@ -52,9 +51,9 @@ def test_a_ladder_that_a_law_describes_keeps_all_its_rows(seed):
     assert not found.findings
 
 
-def test_the_rows_are_looked_at_once_whatever_law_is_fitted_to_them():
+def test_the_rows_are_looked_at_once_whatever_law_is_fitted_to_them(monkeypatch):
     frame = ladder()
-    FITS.clear()
+    monkeypatch.forget_fits()
     with counted() as first:
         cl.fit("chinchilla", frame, on="c4")
     with counted() as second:
