@@ -19,7 +19,7 @@ BUDGET = 6 * 75_072 * 1e6
 
 @pytest.fixture(scope="module")
 def runs():
-    return cl.examples.load("en-fr-pilot").where("ptpp in (62, 124) and lr_schedule == 'constant'")
+    return cl.examples.load("en-fr-pilot").where("ptpp in (31, 62, 124) and lr_schedule == 'constant'")
 
 
 @pytest.fixture(scope="module")
