@@ -38,6 +38,7 @@ MOST_LEVELS = 8
 SIZE_RISES = 0.03  # log loss, by which a larger model may be worse: rates are rarely tuned for each
 SIZE_OFF = 0.18  # log loss, by which one size lies off the line through the others
 STEEPEST = 0.42  # d log loss / d log size; .34 is published for the part of the loss that size can lower at all
+LEAST_SLOPES = 3  # between sizes and between budgets, from which their medians are compared
 SURE_PAIRS = 4  # pairs of rows, all of which rise with size
 SEED = 0.003  # relative difference of the losses of two seeds
 FOLDS = 10
@@ -247,6 +248,10 @@ def outlier_rows(surface: LossSurface) -> Iterator[Finding]:
         # The first and the last row of a curve have one neighbour.
         alone = (counts[run] < 3) | ((~inner) & (residual > 0))
         off = np.where(alone & (np.abs(residual) > TIMES * usual), residual, off)
+    elif LEAST_RUNS <= len(loss) == len(surface.names):  # too few for a surface: one far beyond all others
+        below, last = np.delete(loss, loss.argmax()), int(loss.argmax())
+        gap = float(loss[last] - below.max())
+        off[last] = gap if gap > max(2.0 * STRANGE_ROW, float(np.ptp(below))) else off[last]
     strange = order[np.abs(off) > STRANGE_ROW]
     if not 0 < len(strange) <= max(2, 0.05 * len(loss)):
         return
@@ -435,10 +440,43 @@ def _sizes(effect: Floats, error: float, levels: Floats) -> Iterator[Finding]:
         )
 
 
+def size_beside_budget(base: pd.DataFrame) -> Iterator[Finding]:
+    """Say that size lowers the losses of base models by less than pre-training tokens do, of which it brings more."""
+    if not {"n_params", "ptpp"} <= set(base.columns):
+        return
+    cells = np.log(base.groupby(["n_params", "ptpp"])["loss"].mean()).unstack("ptpp")
+    sizes, budgets = (
+        np.concatenate([np.zeros(0), *(_along_index(line.dropna()) for _, line in table.items())])
+        for table in (cells, cells.T)
+    )
+    if min(len(sizes), len(budgets)) < LEAST_SLOPES or np.median(sizes) < np.median(budgets):
+        return
+    of_size, of_budget = (math.expm1(math.log(2.0) * float(np.median(one))) for one in (sizes, budgets))
+    if of_budget > -SEED:
+        return
+    yield Finding(
+        "warning",
+        "little-from-size",
+        f"twice the parameters change the losses of base models by {of_size:+.1%}, twice the pre-training tokens for "
+        f"each parameter by {of_budget:+.1%}: as twice the size brings twice the tokens too, it lowers losses more.",
+        "Look whether all sizes were measured alike, and whether n_params stands in the rows of its own runs.",
+        data={"by_size": of_size, "by_budget": of_budget},
+    )
+
+
+def _along_index(line: pd.Series) -> Floats:
+    return _slopes(np.log(line.index.to_numpy(dtype=float)), line.to_numpy(dtype=float))
+
+
+def _slopes(x: Floats, y: Floats) -> Floats:
+    """Return the slopes between any two points."""
+    i, j = np.triu_indices(len(x), 1)
+    return np.asarray((y[j] - y[i]) / (x[j] - x[i]), dtype=np.float64)
+
+
 def _line(x: Floats, y: Floats, at: float) -> float:
     """Return a straight line through points, by medians of slopes, at a place."""
-    i, j = np.triu_indices(len(x), 1)
-    slope = float(np.median((y[j] - y[i]) / (x[j] - x[i]))) if len(x) > 1 else 0.0
+    slope = float(np.median(_slopes(x, y))) if len(x) > 1 else 0.0
     return float(np.median(y - slope * x)) + slope * float(at)
 
 

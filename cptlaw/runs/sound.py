@@ -22,6 +22,7 @@ from cptlaw.runs.outliers import (
     LossSurface,
     outlier_rows,
     outlier_runs,
+    size_beside_budget,
     sizes_out_of_order,
     unexplained_losses,
 )
@@ -115,6 +116,8 @@ def _of_eval(runs: Runs, name: str, rows: pd.DataFrame, worse: frozenset[str], s
         rows = rows[~rows["run"].isin(worse)]
         surface = LossSurface(_adapted(rows))
     yield from sizes_out_of_order(rows, surface)
+    if "tokens" in rows.columns and runs.role(name) != "target":  # which base models have not learned
+        yield from size_beside_budget(rows[(rows["tokens"] == 0).to_numpy()])
     yield from unexplained_losses(surface)
 
 
