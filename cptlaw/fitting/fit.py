@@ -243,7 +243,7 @@ class Fit(Saved):
 
     def half_widths(self, frame: Any, coverage: float) -> HalfWidths:
         """Return half-widths in log loss at rows, (n,) each: of the forms, the parameters, the distance, the noise."""
-        frame = Columns.of(self.completed(Columns.of(frame)))
+        frame = Columns.of(self.completed(_columns(frame)))
         last = self._last(frame)
         if coverage not in last:
             last[coverage] = self._half_widths(frame, coverage, last)
@@ -292,7 +292,7 @@ class Fit(Saved):
         measured
             Of a measured loss; without, of the loss itself.
         """
-        rows = self.asked(frame if isinstance(frame, Columns) else Columns.of(as_points(frame)))
+        rows = self.asked(_columns(frame))
         asked = np.asarray(probabilities, dtype=float)
         centre = np.log(self.predict(rows))
         values = np.tile(centre, (len(asked), 1))
@@ -390,6 +390,11 @@ class Fit(Saved):
             f"{apart}the doubt about parameters, beside what is missed in rollouts, what laws err by outside their "
             "data as learned from other studies, and the noise of one measurement"
         )
+
+
+def _columns(frame: Any) -> Columns:
+    """Return points, whatever holds them, as columns."""
+    return frame if isinstance(frame, Columns) else Columns.of(as_points(frame))
 
 
 def read_by(law: Law, rows: AnyRows) -> AnyRows:
