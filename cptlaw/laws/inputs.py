@@ -88,7 +88,7 @@ class Columns:
         """Return some of the rows, by their places."""
         return Columns({name: column[places] for name, column in self.columns.items()}, self.index[places])
 
-    def table(self) -> pd.DataFrame:
+    def to_pandas(self) -> pd.DataFrame:
         """Return the rows as a table."""
         return pd.DataFrame(dict(self.columns), index=self.index)
 

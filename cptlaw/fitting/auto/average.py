@@ -150,7 +150,7 @@ class Average(Fit):
             return np.zeros(len(rows)), np.ones(len(rows))
         last = self._last(rows)
         if "studies" not in last:
-            last["studies"] = with_studies(self._of_runs_alone(), self.study_prior, rows.table())
+            last["studies"] = with_studies(self._of_runs_alone(), self.study_prior, rows.to_pandas())
         told: tuple[Array, Array] = last["studies"]
         return told
 

@@ -81,7 +81,7 @@ class LawOnRows:
         """Return rows with the inputs that the law computes from fitted rows or from schedules."""
         frame = with_rates(self, frame if isinstance(frame, Columns) else as_points(frame))
         if isinstance(frame, Columns) and not self.law.takes_columns:
-            frame = frame.table()
+            frame = frame.to_pandas()
         return self.law.inputs_of(frame, Context(fitted=self.data, schedules=self.schedules))
 
     @property
