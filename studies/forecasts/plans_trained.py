@@ -40,6 +40,7 @@ LOSSES = ("forgetting", "target_loss", "source_loss")
 ENDS = ("_lo", "", "_hi")
 MEASURES = ["measured", "target", "held", "forgetting inside", "target_loss inside"]
 KEY = ["table", "n_params", "limit of"]
+MOST = 0.9  # replay that is trained: beyond, a plan takes more than ten times the tokens of the new domain
 
 HEAD = """# Mixes that `answer` named (studies/measured/plans_sealed.csv), and replay 0.25 with as many new tokens.
 name: plans-{target}
@@ -163,7 +164,7 @@ def recipes(plans: pd.DataFrame) -> dict[str, str]:
         )  # fmt: skip
         for size, group in mine.groupby("n_params", sort=False):
             model, _, peak = SIZES[size]
-            named = group["replay"].dropna() if "replay" in group else []
+            named = group["replay"][group["replay"] <= MOST] if "replay" in group else []
             for replay in dict.fromkeys([RULE, *named]):
                 atpp = TARGET_ATPP / (1 - replay)
                 text += BLOCK.format(source=source, target=target, replay=replay, model=model, atpp=atpp, peak=peak)
@@ -258,6 +259,8 @@ def listed(rows: pd.DataFrame) -> pd.DataFrame:
         if pd.notna(plan["measured"]):
             line |= {"measured": f"{100 * plan['measured']:.1f} %", "held": "yes" if plan["held"] else "no"}
             line["target, measured"] = f"{plan['target']:.2f}"
+        elif plan["replay"] > MOST:
+            line["measured"] = "not trained"
         lines.append(line)
     first = ["table", "parameters", "budget", "limit", "asked", "replay planned", "forecast (90 %)", "measured", "held"]
     return pd.DataFrame(lines, columns=[*first, "target, forecast (90 %)", "target, measured"], dtype=object).fillna("")
