@@ -233,7 +233,7 @@ def with_known_doubt(question: Asked, fits: Iterable[Fit]) -> tuple[Asked, list[
     """Return the question without a probability where too few runs say how runs differ."""
     fits = tuple(fits)
     runs = min(int(fit.n_runs) for fit in fits)
-    told = all(fit.told_by_studies for fit in fits)
+    told = all(fit.uses_studies for fit in fits)
     if runs >= MIN_RUNS or told or not question.limited:
         return question, []
     note = Finding(

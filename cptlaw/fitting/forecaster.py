@@ -97,7 +97,7 @@ class Forecaster(Protocol):
         return self.law.spec
 
     @property
-    def told_by_studies(self) -> bool:
+    def uses_studies(self) -> bool:
         """Whether studies of others say how sure it is, where it has few runs."""
         return False
 

@@ -104,7 +104,7 @@ class PriorFit(Fit):
         return (Member(cast(Any, self), 1.0, float("nan")),)
 
     @property
-    def told_by_studies(self) -> bool:
+    def uses_studies(self) -> bool:
         """Whether studies of others say how sure it is."""
         return True
 

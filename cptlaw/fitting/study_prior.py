@@ -114,7 +114,7 @@ def with_studies(fit: Fit, prior: StudyPrior, rows: pd.DataFrame) -> tuple[Array
     added, left = np.zeros(len(rows)), np.ones(len(rows))
     for first in range(0, int(model.max(initial=-1)) + 1, CHUNK):
         part = np.flatnonzero((first <= model) & (model < first + CHUNK))
-        added[part], left[part] = _told(fit, prior, rows.iloc[part], runs)
+        added[part], left[part] = _conditioned(fit, prior, rows.iloc[part], runs)
     return added, left
 
 
@@ -137,7 +137,7 @@ def _runs_of(fit: Fit) -> pd.DataFrame:
     return last.iloc[np.unique(np.linspace(0, len(last) - 1, min(len(last), MOST_RUNS)).round().astype(int))]
 
 
-def _told(fit: Fit, prior: StudyPrior, points: pd.DataFrame, runs: pd.DataFrame) -> tuple[Array, Array]:
+def _conditioned(fit: Fit, prior: StudyPrior, points: pd.DataFrame, runs: pd.DataFrame) -> tuple[Array, Array]:
     n, k = len(points), len(runs)
     inputs = [name for name in points.columns if name in runs.columns or name == LOSS]
     usual = {str(name): float(runs[name].median()) for name in runs.columns if name not in (*KEYS, "tokens")}

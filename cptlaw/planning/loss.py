@@ -68,7 +68,7 @@ class LossBase:
     @property
     def knows_doubt(self) -> bool:
         """Whether there are enough runs to say how runs differ, or other studies do."""
-        return self.n_runs >= MIN_RUNS or bool(self.fit.told_by_studies)
+        return self.n_runs >= MIN_RUNS or bool(self.fit.uses_studies)
 
 
 @dataclass(frozen=True, eq=False)

@@ -349,15 +349,15 @@ class Regression:
         own, undecayed, back, back_tiny = extras
         at = studies.Shape.of(self.outcome, self.replay, x, reach[-1])
         k = back + back_tiny * self.tiny + of_back[self.study]
-        change, won, begun = a * (at.log - k * at.won), a * at.won, x / (1 + x)
+        change, won, begun = a * (at.log - k * at.regained), a * at.regained, x / (1 + x)
         further = self.left * begun
         fitted = change - own * further + undecayed * self.constant + self.floating * of_base[self.base] - self.read
         jacobian = np.zeros((len(x), len(solution)))
-        to_reach = a * (at.log_by_reach - k * at.won_by_reach) - own * further * (1 - begun)
+        to_reach = a * (at.log_by_reach - k * at.regained_by_reach) - own * further * (1 - begun)
         every = np.arange(len(x))
         jacobian[:, self.slices[0]] = change[:, None] * self.amplitude
         jacobian[:, self.slices[1]] = np.column_stack(
-            [to_reach[:, None] * self.reach, a * (at.log_by_cutoff - k * at.won_by_cutoff)]
+            [to_reach[:, None] * self.reach, a * (at.log_by_cutoff - k * at.regained_by_cutoff)]
         )
         jacobian[:, self.slices[2]] = np.column_stack([-further, self.constant, -won, -won * self.tiny])
         jacobian[every, self.slices[3].start + self.study] = change

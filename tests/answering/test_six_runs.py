@@ -67,7 +67,7 @@ def test_a_limit_that_six_runs_cannot_keep_is_an_answer(runs):
 def test_few_runs_are_asked_for_no_probability():
     """Nobody asked for one, and two runs cannot say how runs differ: the forecasts themselves keep the limits."""
     asked = Asked.read({**MODEL, "tokens": TOKENS, "max_forgetting": "30%"})
-    two, many = (SimpleNamespace(n_runs=count, told_by_studies=False) for count in (2, 6))
+    two, many = (SimpleNamespace(n_runs=count, uses_studies=False) for count in (2, 6))
     plain, said = with_known_doubt(asked, (many, two))
     assert plain.risk is None
     assert [finding.code for finding in said] == ["few-runs"]

@@ -141,10 +141,10 @@ class Average(Fit):
     def predict(self, frame: Any) -> Array:
         """Return the forecast loss of each row, (n,): the laws' weighted mean, less what they miss of base models."""
         rows = Columns.of(self.completed(frame))
-        values: Array = self._without_bases(rows) * np.exp(self.bases().at(rows) + self._told_by_studies(rows)[0])
+        values: Array = self._without_bases(rows) * np.exp(self.bases().at(rows) + self._study_correction(rows)[0])
         return values
 
-    def _told_by_studies(self, rows: Columns) -> tuple[Array, Array]:
+    def _study_correction(self, rows: Columns) -> tuple[Array, Array]:
         """Return what other studies add to log losses, (n,), and a factor on their doubt, (n,)."""
         if self.study_prior is None or not {"n_params", "ptpp", "tokens"} <= set(rows.columns):
             return np.zeros(len(rows)), np.ones(len(rows))
@@ -155,13 +155,13 @@ class Average(Fit):
         return told
 
     @property
-    def told_by_studies(self) -> bool:
+    def uses_studies(self) -> bool:
         """Whether studies of others say how sure it is."""
         return self.study_prior is not None
 
     def doubt_left(self, rows: pd.DataFrame) -> Array:
         """Return the factor by which what other studies say changes the doubt about log losses, (n,)."""
-        return self._told_by_studies(Columns.of(rows))[1]
+        return self._study_correction(Columns.of(rows))[1]
 
     @cached
     def _of_runs_alone(self) -> Average:
@@ -169,7 +169,7 @@ class Average(Fit):
 
     def _half_widths(self, frame: Columns, coverage: float, last: dict[Any, Any]) -> HalfWidths:
         *of_loss, noise = super()._half_widths(frame, coverage, last)
-        left = self._told_by_studies(frame)[1]
+        left = self._study_correction(frame)[1]
         forms, parameters, distance = (part * left for part in of_loss)
         return forms, parameters, distance, noise
 

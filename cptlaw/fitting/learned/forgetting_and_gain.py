@@ -37,7 +37,7 @@ from cptlaw.laws.calculus import Array
 
 Outcome = Literal["forgetting", "gain"]
 SHIFTS = ("language", "domain", "code", "near")
-UNLIKE = "domain"  # stands where no kind of shift is told: studies of it differ most
+UNLIKE = "domain"  # where no kind of shift was given: studies of it differ most
 DECADES = (5, 6, 7, 8, 9, 10, 11)  # knots of the walk over log10 parameters; it starts at 9
 SIZES = tuple(f"size_1e{decade}" for decade in DECADES if decade != 9)
 AMPLITUDE = ("one", *SHIFTS, *SIZES, "budget", "relative_rate", "low_rate", "novelty")
@@ -183,7 +183,7 @@ def undecayed(frame: pd.DataFrame) -> Array:
 
 
 def learned_of_replay(frame: pd.DataFrame, gain: Learned) -> tuple[Array, Array]:
-    """Return what replay teaches a base model that has never read its corpus, as a new text near the old one does.
+    """Return the gain on a replayed corpus that the base model has never read, as of a new text near the old one.
 
     Parameters
     ----------
@@ -198,8 +198,8 @@ def learned_of_replay(frame: pd.DataFrame, gain: Learned) -> tuple[Array, Array]
         The median, and the standard deviation of its log; both of shape (n,).
     """
     read = frame.assign(shift="near", novelty=np.nan, tokens=np.maximum(frame["tokens"] * frame["replay"], 1.0))
-    said = expected("gain", read.assign(replay=0.0), gain)
-    return said.part * ((frame["unread"] > 0) & (frame["replay"] > 0)).to_numpy(), said.spread
+    outlook = expected("gain", read.assign(replay=0.0), gain)
+    return outlook.part * ((frame["unread"] > 0) & (frame["replay"] > 0)).to_numpy(), outlook.spread
 
 
 def tiny(n_params: ArrayLike) -> Array:
@@ -213,18 +213,18 @@ class Shape:
 
     Parameters
     ----------
-    log, won
+    log, regained
         The logarithm that the amplitude multiplies, and r y / (1 + r y), zero for the gain.
-    log_by_reach, won_by_reach, log_by_cutoff, won_by_cutoff
+    log_by_reach, regained_by_reach, log_by_cutoff, regained_by_cutoff
         Their derivatives, in log reach and in c.
     """
 
     log: Array
-    won: Array
+    regained: Array
     log_by_reach: Array
-    won_by_reach: Array
+    regained_by_reach: Array
     log_by_cutoff: Array
-    won_by_cutoff: Array
+    regained_by_cutoff: Array
 
     @classmethod
     def of(cls, outcome: Outcome, replay: Array, reach: Array, cutoff: float) -> Shape:
@@ -259,7 +259,7 @@ class _Curve:
         The logarithm that a multiplies.
     slope
         Derivative of log(log) in log reach.
-    won
+    regained
         r y / (1 + r y), zero for the gain.
     gradient
         Of the log of the first part, in the coefficients.
@@ -269,7 +269,7 @@ class _Curve:
     reach: Array
     log: Array
     slope: Array
-    won: Array
+    regained: Array
     gradient: Array
 
     @property
@@ -287,7 +287,7 @@ class _Curve:
         slope = np.divide(at.log_by_reach, at.log, out=ones, where=some)
         bend = np.divide(at.log_by_cutoff, at.log, out=0.0 * ones, where=some)
         gradient = np.column_stack([amplitude, slope[:, None] * reach, bend])
-        return cls(np.exp(amplitude @ law.mean[:split]), x, at.log, slope, at.won, gradient)
+        return cls(np.exp(amplitude @ law.mean[:split]), x, at.log, slope, at.regained, gradient)
 
 
 @dataclass(frozen=True)
@@ -300,16 +300,16 @@ class Outlook:
         The first part of the outcome, and the standard deviation of its log.
     rest, rest_spread
         What is added to it, and the standard deviation of that.
-    taught, taught_spread
-        What replay teaches is taken from it (`learned_of_replay`), and the standard deviation of the log of that.
+    replay_gain, replay_gain_spread
+        The gain of the replayed corpus, taken from it (`learned_of_replay`), and the standard deviation of its log.
     """
 
     part: Array
     spread: Array
     rest: Array
     rest_spread: Array
-    taught: Any = 0.0
-    taught_spread: Any = 0.0
+    replay_gain: Array | float = 0.0
+    replay_gain_spread: Array | float = 0.0
 
     def quantile(self, probability: ArrayLike) -> Array:
         """Return the outcome that is not exceeded with this probability, shape (n,).
@@ -318,8 +318,8 @@ class Outlook:
         """
         far = special.ndtri(np.asarray(probability, dtype=float))
         away = np.hypot(self.part * np.expm1(far * self.spread), far * self.rest_spread)
-        away = np.hypot(away, self.taught * np.expm1(-far * self.taught_spread))
-        return np.asarray(self.part + self.rest - self.taught + np.sign(far) * away)
+        away = np.hypot(away, self.replay_gain * np.expm1(-far * self.replay_gain_spread))
+        return np.asarray(self.part + self.rest - self.replay_gain + np.sign(far) * away)
 
     def fall(self, probability: float) -> Array:
         """Return, for the gain, the relative fall of the loss that is not exceeded with this probability."""
@@ -375,16 +375,16 @@ def expected(outcome: Outcome, frame: pd.DataFrame, law: Learned | None = None, 
     for cause in _of_missing_inputs(chosen, at, frame):
         variance += cause**2
     back = chosen.back + chosen.back_tiny * tiny(frame["n_params"])
-    rest = -at.amplitude * back * at.won
+    rest = -at.amplitude * back * at.regained
     if outcome == "forgetting":
         rest = rest - chosen.own_gain * left_to_learn(frame) * at.reach / (1.0 + at.reach)
-    taught: tuple[Any, Any] = (0.0, 0.0)
+    replay_gain: tuple[Array | float, Array | float] = (0.0, 0.0)
     if outcome == "forgetting" and "unread" in frame.columns:
-        taught = learned_of_replay(frame, gain or learned("gain"))
+        replay_gain = learned_of_replay(frame, gain or learned("gain"))
     if "constant" in frame.columns:
         rest = rest + chosen.undecayed * undecayed(frame)
-    wide = np.hypot(chosen.between_back * at.amplitude * at.won, at.noise_floor)
-    return Outlook(at.amplitude * at.log, np.sqrt(variance), rest, wide, *taught)
+    wide = np.hypot(chosen.between_back * at.amplitude * at.regained, at.noise_floor)
+    return Outlook(at.amplitude * at.log, np.sqrt(variance), rest, wide, *replay_gain)
 
 
 @dataclass(frozen=True)
@@ -405,8 +405,8 @@ def changes(outcome: Outcome, frame: pd.DataFrame, *, known_shift: bool = True) 
 
     Medians of `expected`, and the sum of `doubt_of_changes`, which says what the arguments are.
     """
-    said = expected(outcome, frame)
-    median = said.part + said.rest - said.taught
+    outlook = expected(outcome, frame)
+    median = outlook.part + outlook.rest - outlook.replay_gain
     centre = -median if outcome == "gain" else np.log1p(median)
     parts = doubt_of_changes(outcome, frame, known_shift).values()
     loadings, own = np.hstack([one.loadings for one in parts]), np.sum([one.own for one in parts], axis=0)
@@ -416,7 +416,7 @@ def changes(outcome: Outcome, frame: pd.DataFrame, *, known_shift: bool = True) 
 def doubt_of_changes(outcome: Outcome, frame: pd.DataFrame, known_shift: bool = True) -> dict[str, Doubt]:
     """Return the doubt of the log of a loss over the base model's by its parts, for small changes.
 
-    ``parameters``: of the coefficients, and of what all rows of a study share and nobody said, such as rates. ``form``:
+    ``parameters``: of the coefficients, and of what all rows of a study share and nobody gave, such as rates. ``form``:
     by what studies differ. ``noise``: of one measured outcome.
 
     Parameters
@@ -427,24 +427,24 @@ def doubt_of_changes(outcome: Outcome, frame: pd.DataFrame, known_shift: bool = 
         Whether the kind of shift was told; else the spread between kinds is added.
     """
     chosen = learned(outcome)
-    at, said = _Curve.of(chosen, outcome, frame), expected(outcome, frame)
+    at, outlook = _Curve.of(chosen, outcome, frame), expected(outcome, frame)
     missing = _of_missing_inputs(chosen, at, frame)
     between = [
         np.full(len(frame), chosen.between_amplitude),
         at.slope * chosen.between_reach,
         np.full(len(frame), 0.0 if known_shift else SHIFT_SPREAD),
     ]
-    median = said.part + said.rest - said.taught
+    median = outlook.part + outlook.rest - outlook.replay_gain
     scale = np.ones(len(frame)) if outcome == "gain" else 1.0 / (1.0 + median)
-    of_part = scale * said.part
+    of_part = scale * outlook.part
     coefficients = at.gradient @ np.linalg.cholesky(chosen.covariance)
-    won = scale * chosen.between_back * at.amplitude * at.won
-    taught = scale * said.taught * said.taught_spread
+    regained = scale * chosen.between_back * at.amplitude * at.regained
+    replay_gain = scale * outlook.replay_gain * outlook.replay_gain_spread
     floor = scale * at.noise_floor
     none = np.zeros(len(frame))
     return {
         "parameters": Doubt(of_part[:, None] * np.column_stack([coefficients, *missing]), none),
-        "form": Doubt(np.column_stack([*(of_part * one for one in between), won, taught]), none),
+        "form": Doubt(np.column_stack([*(of_part * one for one in between), regained, replay_gain]), none),
         "noise": Doubt(np.zeros((len(frame), 0)), (of_part * chosen.noise) ** 2 + floor**2),
     }
 
