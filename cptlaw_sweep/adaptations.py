@@ -39,6 +39,7 @@ class _Block:
         self._recipe, self._asked, self._where = recipe, asked, where
         self._evals = recipe.eval_entries(asked.source, [asked.target], asked.others)
         # One block of named mixes gives all rows of the table those columns, or they would be half empty.
+        self._measured: dict[tuple[str, int], list[int]] = {}
         self._has_columns_of_mix = any(block.mixes for block in recipe.asked.adapt)
 
     def jobs(self, bases: list[Base]) -> list[Job]:
@@ -85,6 +86,12 @@ class _Block:
 
     def _measure_at(self, base: Base, steps: int, lengths: list[int]) -> list[int]:
         """Return the steps at which a run is measured: its end, and back from there by a factor."""
+        key = base.model.name, steps
+        if key not in self._measured:
+            self._measured[key] = self._points(base, steps, lengths)
+        return self._measured[key]
+
+    def _points(self, base: Base, steps: int, lengths: list[int]) -> list[int]:
         asked = self._asked
         first_tokens = asked.first_tokens
         if first_tokens is None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 # Models above this are not timed here: their speed follows from that of the largest one that was.
 LARGEST_MEASURED = 50_000_000
+COLUMNS = ("run", "kind", "tokens", "flops", "seconds", "disk_bytes", "memory_bytes", "id")
 
 
 @dataclass(frozen=True, repr=False)
@@ -108,20 +109,11 @@ def estimate(sweep: Sweep, workers: int) -> DryRun:
         n_evals *= 1 + len(job.definition.get("merge", ()))
         # A loss without a gradient costs a third of a training step.
         tokens = job.tokens + n_evals * job.definition["context"] / 3
-        rows.append(
-            {
-                "run": job.name,
-                "kind": job.kind,
-                "tokens": job.tokens,
-                "flops": job.flops,
-                "seconds": tokens / speeds[str(job.columns["model"])],
-                "disk_bytes": disk_of(job),
-                "memory_bytes": job.memory,
-                "id": job.id,
-            }
-        )
+        seconds = tokens / speeds[str(job.columns["model"])]
+        rows.append((job.name, job.kind, job.tokens, job.flops, seconds, disk_of(job), job.memory, job.id))
+    frame = pd.DataFrame(rows, columns=list(COLUMNS))
     notes = tuple(Finding("info", "recipe", note) for note in sweep.notes)
-    return DryRun(pd.DataFrame(rows), workers, speed, _largest(sweep), _merges(sweep), findings=notes)
+    return DryRun(frame, workers, speed, _largest(sweep), _merges(sweep), findings=notes)
 
 
 def _speeds(sweep: Sweep) -> tuple[dict[str, float], str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 # Raised when the same definition would train to other losses, so that old results are not taken for new ones.
 IDENTITY_VERSION = 1
+AS_TEXT = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 
 
 def fingerprint_of(value: Any) -> str:
@@ -22,8 +23,7 @@ def fingerprint_of(value: Any) -> str:
     True
     """
     # Sorted, so that the order in which a recipe is written does not matter.
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:20]
+    return hashlib.sha256(AS_TEXT(value).encode()).hexdigest()[:20]
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,7 @@ class Recipe:
         vocabulary = tokenizers.vocabulary_of(self.tokenizer, self._tokenizer_place)
         self.texts: dict[str, Plain] = {}
         self._keys: dict[str, str] = {}
+        self._shared: dict[Any, Plain] = {}
         read = vocabulary, max(rows.context for rows in (asked, *asked.adapt))
         self.models = {
             model.name: model
@@ -173,8 +174,29 @@ class Recipe:
         rows = rows or self.asked
         first, last = definition["steps"]
         tokens = (last - first) * rows.step_tokens
+        key = base.name, id(rows), bool(definition.get("merge"))
+        if key not in self._shared:  # of 100,000 runs of a model what they share is made once
+            self._shared[key] = self._of_model(base, rows, merging=key[-1])
+        shared = self._shared[key]
+        return Job(
+            name=name,
+            kind=kind,
+            definition={**shared["definition"], **definition},
+            needs=needs,
+            tokens=tokens,
+            flops=shared["flops"] * tokens,
+            gpus=self.resources.gpus,
+            memory=shared["memory"],
+            checkpoint_seconds=self.asked.checkpoint_seconds,
+            columns={**shared["columns"], **columns},
+            places=shared["places"],
+            run=shared["run"],
+        )
+
+    def _of_model(self, base: Model, rows: Rows, merging: bool) -> Plain:
+        """Return what all jobs of a model share: of their definition, their columns and how they are run."""
         trainable = base.total if base.trainable is None else base.trainable
-        shared: Plain = {
+        definition: Plain = {
             "model": base.spec,
             "context": rows.context,
             "batch": rows.batch,
@@ -184,7 +206,7 @@ class Recipe:
             "compile": self.asked.compile,
         }
         if self.resources.shard:
-            shared["shard"] = True
+            definition["shard"] = True
         # Adapters have columns of their own only where there are some, or every table would carry them empty.
         adapters = {"n_trainable": trainable, "lora_rank": base.spec["lora"]["rank"]} if "lora" in base.spec else {}
         places = {"model": base.place} if base.place else {}
@@ -202,20 +224,14 @@ class Recipe:
                 "shards": self.resources.in_all if self.resources.shard else 1,
             },
         )
-        if definition.get("merge") and not adapters:
+        if merging and not adapters:
             memory["merges"] = 8 * base.total  # float32 copies of the base model and of the adapted one
-        return Job(
-            name=name,
-            kind=kind,
-            definition={**shared, **definition},
-            needs=needs,
-            tokens=tokens,
-            # Adapters need the gradient of every activation, but of no frozen weight.
-            flops=(6.0 * base.total if not adapters else 4.0 * base.total + 2.0 * trainable) * tokens,
-            gpus=self.resources.gpus,
-            memory=self.resources.memory or PROCESS_BYTES + sum(memory.values()),
-            checkpoint_seconds=self.asked.checkpoint_seconds,
-            columns={
+        return {
+            "definition": definition,
+            # Of each token. Adapters need the gradient of every activation, but of no frozen weight.
+            "flops": 6.0 * base.total if not adapters else 4.0 * base.total + 2.0 * trainable,
+            "memory": self.resources.memory or PROCESS_BYTES + sum(memory.values()),
+            "columns": {
                 "model": base.name,
                 "n_params": base.total,
                 "n_params_kind": "total",
@@ -223,10 +239,9 @@ class Recipe:
                 **adapters,
                 "batch_tokens": rows.step_tokens,
                 "tokenizer": tokenizers.name_of(self.tokenizer),
-                **columns,
             },
-            places=places,
-            run={
+            "places": places,
+            "run": {
                 "processes": self.resources.per_node,
                 "nodes": max(1, self.resources.nodes),
                 "activation_checkpointing": self.asked.activation_checkpointing,
@@ -234,4 +249,4 @@ class Recipe:
                 "tokenizer": self.tokenizer,
                 "memory": memory,
             },
-        )
+        }

@@ -7,6 +7,7 @@ from small_sweep import RECIPE
 
 import cptlaw as cl
 from cptlaw.errors import DataError
+from cptlaw_sweep import recipe as recipe_of_sweeps
 from cptlaw_sweep.load_sweep import load_sweep
 from cptlaw_sweep.model_spec import shape_of
 
@@ -68,6 +69,27 @@ def test_the_published_designs_are_what_they_say(path, tmp_path):
     if value["name"] in cl.examples.EXAMPLES:
         measured = set(cl.examples.load(value["name"]).frame["run"].astype(str))
         assert measured == {f"base-{job.columns['base']}" for job in adapt} | {job.name for job in adapt}
+
+
+def test_what_runs_share_is_made_once_whatever_their_number(tmp_path, monkeypatch):
+    """A dry run of 60,000 jobs asked 60,000 times for the memory of one model and the points of one length."""
+    asked = []
+    monkeypatch.setattr(recipe_of_sweeps, "memory_of", lambda *model, **how: asked.append(model) or {"weights": 1})
+    value = yaml.safe_load((SWEEPS / "scratch_46k.yaml").read_text())
+    value["adapt"][0] |= {"replay": [round(0.02 * i, 2) for i in range(50)], "orders": [0, 1, 2]}
+    path = tmp_path / "scratch.yaml"
+    path.write_text(yaml.safe_dump(value))
+    _, sweep = read_with_stand_ins(path, tmp_path)
+    runs = [job for job in sweep.jobs if job.kind == "adapt"]
+    assert len(runs) > 100
+    assert len(asked) <= 2 * len({job.columns["model"] for job in sweep.jobs})
+    for part in (
+        lambda job: job.run,
+        lambda job: job.definition["optimizer"],
+        lambda job: job.definition["measure_at"],
+    ):
+        lengths = {(job.columns["model"], job.definition["steps"][1]) for job in runs}
+        assert len({id(part(job)) for job in runs}) <= len(lengths) * len(value["adapt"])
 
 
 def test_sizes_are_met():
