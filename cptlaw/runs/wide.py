@@ -55,6 +55,8 @@ def wide_to_long(raw: RawTable, losses: Mapping[str, str] | None, scores: Mappin
                     f"{option}=: {raw.label} has no column {column!r} to read the {option} of eval {name!r} from."
                     f"{did_you_mean(column, names)} Columns found: {quoted(names)}."
                 )
+    if halves := [name for name in (*losses, *scores) if any("\ud800" <= one <= "\udfff" for one in name)]:
+        raise UsageError(f"losses=: {halves[0]!a} holds half a character, and names no eval. Give another name.")
     if twice := sorted(set(losses) & set(scores)):
         raise UsageError(f"losses= and scores= both name the eval {twice[0]!r}. Give each a name of its own.")
     # Several evals may be read from one column, which then goes once.

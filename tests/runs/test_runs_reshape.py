@@ -179,3 +179,9 @@ def test_steps_of_cpt_count_from_where_it_began():
     runs = read_runs(table)
     assert runs.frame["tokens"].fillna(-1).tolist() == [-1, -1, 0, 5e8, 1e8]
     assert any("since its phase cpt began" in note for note in runs.notes)
+
+
+def test_no_eval_is_named_by_half_a_character():
+    frame = pd.DataFrame({"run": ["a", "b"], "tokens": [1e9, 2e9], "here": [2.0, 1.9]})
+    with pytest.raises(UsageError, match="half a character"):
+        read_runs(frame, losses={"\ud800": "here"})

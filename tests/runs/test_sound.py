@@ -42,6 +42,7 @@ def test_mistakes_are_noticed():
         (1126, 64, "little-from-size"),  # of two sizes the larger is 30 % worse, and still better than the smaller
         (1126, 106, "little-from-size"),
         (1126, 116, "little-from-size"),
+        (2711, 78, "little-from-size"),  # of two budgets
         (1126, 219, "outlier-rows"),  # of seven rows
     ],
 )
