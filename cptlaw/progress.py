@@ -21,7 +21,7 @@ def progress(label: str, length: int) -> Iterator[Callable[..., None]]:
     bar: Bar | None = None
     inner = bool(_open)
 
-    def advance(*_: Any) -> None:
+    def advance(*_: object) -> None:
         nonlocal done, bar
         done += 1
         if bar is None and not inner and time.monotonic() - begun > LATE:

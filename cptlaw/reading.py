@@ -136,7 +136,7 @@ def _check_utf8(content: bytes, path: Path) -> None:
         ) from None
 
 
-def read_document(path: str | Path) -> Any:
+def read_document(path: str | Path) -> object:
     """Read a YAML or JSON file, by its ending, into plain values; see `parse_yaml` and `parse_json`."""
     file = existing_file(Path(path))
     if file.suffix.lower() in (".yaml", ".yml"):
@@ -158,7 +158,7 @@ def read_json(path: str | Path) -> Any:
     return parse_json(read_utf8(file).decode("utf-8"), str(file))
 
 
-def parse_json(text: str, label: str) -> Any:
+def parse_json(text: str, label: str) -> object:
     """Read JSON into plain values.
 
     Parameters
@@ -203,7 +203,7 @@ def plain_json(text: str) -> Any:
     return value
 
 
-def parse_yaml(text: str, label: str) -> Any:
+def parse_yaml(text: str, label: str) -> object:
     """Read YAML into plain values, by the core schema of YAML 1.2.
 
     Unquoted words are null, ``true``, ``false``, numbers or else text: no dates, and ``on`` and ``no`` are words. Keys
@@ -275,7 +275,7 @@ class _Builder:
 
     def __init__(self, events: Iterator[Event], label: str) -> None:
         self.events, self.label = events, label
-        self._anchors: dict[str, tuple[Any, int]] = {}  # what an alias repeats, and its values
+        self._anchors: dict[str, tuple[object, int]] = {}  # what an alias repeats, and its values
         self._items = 0
 
     def document(self) -> Any:
@@ -315,13 +315,13 @@ class _Builder:
             self._anchors[event.anchor] = (value, self._items - before)
         return value
 
-    def _list(self, depth: int) -> list[Any]:
+    def _list(self, depth: int) -> list[object]:
         result = []
         while type(event := next(self.events)).__name__ != "SequenceEndEvent":
             result.append(self._value(event, depth))
         return result
 
-    def _mapping(self, depth: int) -> dict[str, Any]:
+    def _mapping(self, depth: int) -> dict[str, object]:
         result: dict[str, Any] = {}
         own = set()  # keys that stand in the mapping itself, not in one that it merges
         while type(event := next(self.events)).__name__ != "MappingEndEvent":
@@ -356,7 +356,7 @@ class _Builder:
         raise DataError(f"{self.label}, line {line}: not YAML as it is read here: {problem}.")
 
 
-def plain_value(text: str) -> Any:
+def plain_value(text: str) -> object:
     """Return what an unquoted word of YAML means: null, true, false, a number, or else the text itself."""
     if text in _WORDS:
         return _WORDS[text]
@@ -380,7 +380,7 @@ def _whole(text: str) -> int | float:
     return int(text) if len(text) < 19 else float(text)
 
 
-def _is_too_deep(value: Any) -> bool:
+def _is_too_deep(value: object) -> bool:
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(DEEPEST):
         if not level:

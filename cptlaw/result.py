@@ -195,11 +195,11 @@ class Result:
     def _repr_html_(self) -> str:
         return as_html(self.title, self.lines, self.tables, self.findings)
 
-    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
+    def __rich_console__(self, console: object, options: object) -> Iterator[object]:
         yield from on_terminal(self)
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Return what JSON can hold: answers and tables as objects and lists, numbers without a value as null."""
     if is_dataclass(value) and not isinstance(value, type):
         shown = (field.name for field in fields(value) if field.repr and not field.name.startswith("_"))
@@ -341,7 +341,7 @@ def finding_lines(
 
 def on_terminal(
     answer: Result, verbose: bool = False, quiet: bool = False, how: str = "", words: Wording = in_python
-) -> Iterator[Any]:
+) -> Iterator[object]:
     """Yield an answer as what rich prints: with colour, and wrapped at the width of the window."""
     from rich.padding import Padding
     from rich.table import Table as Grid
@@ -389,9 +389,9 @@ def _indented(text: str) -> str:
     return "\n".join(f"  {line}".rstrip() for line in text.splitlines())
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _missing(value: Any) -> bool:
+def _missing(value: object) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))

@@ -78,14 +78,14 @@ class LawRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc, unused-
         self.law, self.role, self.inputs = law, role, inputs
         self.starts, self.delta, self.random_state = starts, delta, random_state
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> object:
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = True
         tags.target_tags.positive_only = True
         tags.target_tags.required = True
         return tags
 
-    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+    def fit(self, X: object, y: object, groups: object = None) -> Self:
         """Fit the law.
 
         Parameters
@@ -187,7 +187,7 @@ class OrderedGroupSplit(BaseCrossValidator):  # type: ignore[misc, unused-ignore
             raise ValueError(f"min_train_groups={min_train_groups}: expected 1 or more.")
         self.n_splits, self.min_train_groups, self.descending = n_splits, min_train_groups, descending
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+    def get_n_splits(self, X: object = None, y: object = None, groups: object = None) -> int:
         """Return the number of folds."""
         return len(self._tested(groups))
 
@@ -209,7 +209,7 @@ class OrderedGroupSplit(BaseCrossValidator):  # type: ignore[misc, unused-ignore
             before = levels > level if self.descending else levels < level
             yield np.flatnonzero(before), np.flatnonzero(levels == level)
 
-    def _tested(self, groups: Any) -> list[Any]:
+    def _tested(self, groups: object) -> list[object]:
         if groups is None:
             raise ValueError("The 'groups' parameter should not be None: give the level of each row, such as its size.")
         levels = np.unique(np.asarray(groups))

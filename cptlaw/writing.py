@@ -369,7 +369,7 @@ def file_names(texts: Iterable[str]) -> list[str]:
     return result
 
 
-def _harmless(value: Any) -> Any:
+def _harmless(value: object) -> object:
     if not isinstance(value, str) or not value.startswith(FORMULA_STARTS):
         return value
     try:

@@ -131,7 +131,7 @@ def _merge(
     return {**result, "measured_on": MEASURED_ON}
 
 
-def _adapter(base: Mapping[str, float], without: Mapping[str, Any], entry: Mapping[str, Any]) -> Mapping[str, Any]:
+def _adapter(base: Mapping[str, float], without: Mapping[str, Any], entry: Mapping[str, object]) -> Mapping[str, Any]:
     rank = entry["rank_over_width"]
     result: dict[str, Any] = {"name": f"adapter-{rank:.2g}-of-width", "method": "lora", "rank_over_width": rank}
     gains, rises = (np.asarray(entry[name]) for name in ("gain", "forgetting"))

@@ -409,7 +409,7 @@ def shares_text(mix: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {format_percent(share, 2)}" for name, share in listed if share >= LEAST_SHARE)
 
 
-def runs_text(cells: Iterable[Mapping[str, Any]], planned: Mapping[str, float] | None = None) -> str:
+def runs_text(cells: Iterable[Mapping[str, object]], planned: Mapping[str, float] | None = None) -> str:
     """Return runs to train next in words: base model, tokens, replay or mix (beside the planned one), rate, cost, gain.
 
     Repeats of one cell are seeds: said once, with their number.

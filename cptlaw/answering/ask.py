@@ -26,6 +26,7 @@ from cptlaw.planning.scenario import AnswerQuestion, documented
 from cptlaw.runs import Runs, read_runs, refuse_unread
 from cptlaw.runs.kinds import KINDS
 from cptlaw.runs.sound import data_errors, one_run
+from cptlaw.runs.table import RunsLike
 from cptlaw.schedules import SchedulesLike
 
 TEXT_NOT_PUBLIC = Finding(
@@ -38,7 +39,7 @@ TEXT_NOT_PUBLIC = Finding(
 
 
 def answer(
-    runs: Any = None,
+    runs: RunsLike | None = None,
     *,
     shift: str | None = None,
     base: str | None = None,
@@ -125,7 +126,7 @@ def answer(
     return replace(result, base=loaded_as, findings=by_severity([*about, *result.findings, *of_model]))
 
 
-def _refuse_choices_among_runs(question: Asked, more: dict[str, Any]) -> None:
+def _refuse_choices_among_runs(question: Asked, more: dict[str, object]) -> None:
     """Refuse what chooses among runs, where there are none."""
     of_runs = {name: getattr(question, name) for name in (*RANGE, *KINDS, *WHOLE)}
     for name, value in (of_runs | more).items():

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from cptlaw.laws.calculus import Array
 
@@ -48,13 +49,13 @@ class Valley:
     along_batch: float
     across: float
 
-    def best(self, n_params: Any, tokens: Any) -> tuple[Any, Any]:
+    def best(self, n_params: ArrayLike, tokens: ArrayLike) -> tuple[Any, Any]:
         """Return the best peak rate and batch, in tokens."""
         size, seen = np.log(np.asarray(n_params) / 1e8), np.log(np.asarray(tokens) / 1e10)
         rate = 1e-3 * np.exp(self.rate + self.rate_size * size + self.rate_tokens * seen)
         return rate, 1e6 * np.exp(self.batch + self.batch_size * size + self.batch_tokens * seen)
 
-    def rise(self, n_params: Any, tokens: Any, rate: Any, batch: Any) -> Array:
+    def rise(self, n_params: ArrayLike, tokens: ArrayLike, rate: ArrayLike, batch: ArrayLike) -> Array:
         """Return the log of the loss over the lowest one."""
         best_rate, best_batch = self.best(n_params, tokens)
         u, v = np.log(np.asarray(rate) / best_rate), np.log(np.asarray(batch) / best_batch)

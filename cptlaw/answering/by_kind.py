@@ -115,7 +115,7 @@ def _rank(answer: Answer) -> tuple[bool, float]:
     return not answer.feasible, np.inf if value is None else value
 
 
-def _beside(name: str, answer: Answer) -> Mapping[str, Any]:
+def _beside(name: str, answer: Answer) -> Mapping[str, object]:
     """Return an answer in words and numbers, to stand beside the best."""
     if not answer.feasible:
         return {"change": f"{name}: {answer.lines[0][1]}"}

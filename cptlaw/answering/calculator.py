@@ -41,13 +41,13 @@ def numbers_js() -> str:
     return "".join(f"const {name} = {json.dumps(value, allow_nan=False)};\n" for name, value in declared.items())
 
 
-def _of_outcome(outcome: studies.Outcome) -> dict[str, Any]:
+def _of_outcome(outcome: studies.Outcome) -> dict[str, object]:
     law = studies.learned(outcome)
     scalars = {name: getattr(law, name) for name in studies.SCALARS}
     return {"mean": law.mean.tolist(), "covariance": law.covariance.tolist(), **scalars}
 
 
-def _bases() -> list[dict[str, Any]]:
+def _bases() -> list[dict[str, object]]:
     """Return the base models whose tokens are published; their peak rate is 0 where none is."""
     listed = bases().dropna(subset=["pt_tokens"]).fillna({"lr_pretrain": 0.0})
     return [
@@ -62,7 +62,7 @@ def _bases() -> list[dict[str, Any]]:
     ]
 
 
-def _studies() -> list[dict[str, Any]]:
+def _studies() -> list[dict[str, object]]:
     listed = {each["study"]: each for outcome in ("forgetting", "gain") for each in studies.learned(outcome).studies}
     return [
         {"name": name, "shift": each["shift"], "n": each["n_params"][1], "ptpp": each["ptpp"][1]}

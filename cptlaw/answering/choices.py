@@ -28,7 +28,7 @@ def choices(
     sure: MixPlan,
     plain: MixPlan,
     scores: Mapping[str, ScoreFit],
-    options: tuple[Mapping[str, Any], ...],
+    options: tuple[Mapping[str, object], ...],
 ) -> tuple[Mapping[str, Any], ...]:
     """Return the cheaper, the safer and the run without replay, as far as there are any.
 
@@ -80,19 +80,19 @@ def _safer(question: Asked) -> list[tuple[str, str, Asked, float | None]]:
     ]
 
 
-def _entry(name: str, change: str, question: Asked, other: MixPlan) -> dict[str, Any]:
+def _entry(name: str, change: str, question: Asked, other: MixPlan) -> dict[str, object]:
     kept = chances(other.limits, pd.DataFrame([point_of(question, other)]))
     return {"name": name, "change": change, "method": MIX, **fields_of(other), "probability": lowest_probability(kept)}
 
 
-def fields_of(other: MixPlan) -> dict[str, Any]:
+def fields_of(other: MixPlan) -> dict[str, object]:
     """Return what is said of a plan that stands beside the answer."""
     return {
         name + end: value for name in SHOWN for end in ENDS if (value := getattr(other, name + end, None)) is not None
     }
 
 
-def _without_replay(question: Asked, sure: MixPlan, row: Mapping[str, Any]) -> dict[str, Any]:
+def _without_replay(question: Asked, sure: MixPlan, row: Mapping[str, Any]) -> dict[str, object]:
     point = point_of(question, sure) | {"replay": 0.0, "tokens": float(row["tokens"])}
     kept = chances(sure.limits, pd.DataFrame([point]))
     named = {"name": "no-replay", "change": "no replay", "method": MIX}

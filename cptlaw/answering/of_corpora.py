@@ -80,7 +80,7 @@ def from_mixes(runs: Runs, question: Asked, where: str | None = None, seed: int 
 
 
 def _at(
-    row: pd.DataFrame | None, runs: Runs, fitted: Any, plan: CorporaPlan
+    row: pd.DataFrame | None, runs: Runs, fitted: object, plan: CorporaPlan
 ) -> tuple[tuple[Mapping[str, Any], ...], list[Finding], dict[str, float]]:
     """Return the runs that would sharpen a forecast at the planned mix, what is wrong with it, and odds of limits."""
     if row is None:
@@ -154,7 +154,7 @@ def _mean_of(evals: list[str]) -> Finding:
 
 
 def _scenario(
-    asked: Asked, roles: Mapping[str, str], goal: list[str], fits: Mapping[str, Any], scores: Mapping[str, Any]
+    asked: Asked, roles: Mapping[str, str], goal: list[str], fits: Mapping[str, Any], scores: Mapping[str, object]
 ) -> dict[str, Any]:
     """Return what the plan of the mix is given, apart from the risk.
 
@@ -213,7 +213,7 @@ def _expected(plan: CorporaPlan, roles: Mapping[str, str], goal: list[str]) -> d
 
 def _losses(
     plan: CorporaPlan, roles: Mapping[str, str], goal: list[str], ends: tuple[str, ...] = ("",)
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the losses of a plan under the names that an answer has for them."""
     result: dict[str, Any] = {}
     for end in ends:

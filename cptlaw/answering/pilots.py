@@ -20,7 +20,7 @@ MODEL = "PATH_OR_NAME_OF_YOUR_BASE_MODEL"
 SOURCE, TARGET = "PATH_TO_TEXT_LIKE_ITS_PRETRAINING/*.jsonl", "PATH_TO_TEXT_OF_THE_NEW_DOMAIN/*.jsonl"
 
 
-def write_pilots(cells: Sequence[Mapping[str, Any]], folder: str | Path) -> list[Path]:
+def write_pilots(cells: Sequence[Mapping[str, object]], folder: str | Path) -> list[Path]:
     """Write pilots to a folder: ``pilots.yaml`` and ``pilot-1.json``, ``pilot-2.json``, ..
 
     Parameters

@@ -76,7 +76,7 @@ def _beyond(found: MixPlan, wider: MixPlan) -> Finding:
 
 def _given(
     question: Asked, fits: Mapping[str, Fit], risk: float | None, scores: Mapping[str, ScoreFit] | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return what the plan is asked, with the best reference that there is."""
     source = fits.get("source")
     given = question.of_plan | ({"scores": scores} if scores else {})
@@ -108,7 +108,7 @@ def _best(question: Asked, fits: Mapping[str, Fit], given: Mapping[str, Any]) ->
     return whole
 
 
-def _at_tokens(given: Mapping[str, Any], fits: Mapping[str, Fit], tokens: float) -> MixPlan:
+def _at_tokens(given: Mapping[str, object], fits: Mapping[str, Fit], tokens: float) -> MixPlan:
     """Return the best mix of some tokens. Unlike `trade_off` it is given without a limit too, and without a source."""
     scenario = read_scenario(TradeOff, {**given, "tokens": tokens}, "trade-off")
     build = partial(build_mixes, scenario, fits["target"], fits.get("source"))
@@ -116,14 +116,14 @@ def _at_tokens(given: Mapping[str, Any], fits: Mapping[str, Fit], tokens: float)
     return result
 
 
-def _run_range(given: Mapping[str, Any], fits: Mapping[str, Fit]) -> dict[str, float]:
+def _run_range(given: Mapping[str, object], fits: Mapping[str, Fit]) -> dict[str, float]:
     """Return the range of replay that was run, which limited-data alone would leave."""
     scenario = read_scenario(LimitedData, given, "limited-data")
     mix = build_mixes(scenario, fits["target"], fits.get("source"))[0]
     return {"min_replay": mix.fitted_low, "max_replay": mix.fitted_high} if mix.reads_replay else {}
 
 
-def _reference(question: Asked, fits: Mapping[str, Fit], given: Mapping[str, Any]) -> dict[str, Any]:
+def _reference(question: Asked, fits: Mapping[str, Fit], given: Mapping[str, object]) -> dict[str, Any]:
     """Return the reference that forgetting counts from: the measured loss, or the first that stands in for it."""
     kind, problem = KINDS[question.kind], None
     # Without a limit forgetting is worth a line only where it counts from a base model's loss.

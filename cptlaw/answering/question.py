@@ -24,7 +24,7 @@ WITHIN = 0.003  # of the target loss: the least by which two seeds of one run di
 IN_POINTS = ("min_score", "max_drop", "base_score")
 RANGE = ("min_replay", "max_replay")
 # The mix of a pareto question without limits is the end of the front with the lowest target loss.
-KINDS: Mapping[str, Any] = {
+KINDS: Mapping[str, object] = {
     "limited-data": LimitedData,
     "trade-off": TradeOff,
     "min-tokens": MinTokens,
@@ -36,7 +36,7 @@ class Asked(Question):
     """A question of `answer`, in raw parameters, raw tokens and FLOPs."""
 
     @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Asked:
+    def read(cls, given: Mapping[str, object]) -> Asked:
         """Read a question from numbers or from texts such as ``"8B"`` and ``"2%"``.
 
         Raises

@@ -64,7 +64,7 @@ def _relaxed(question: Asked, granted: Mapping[str, float]) -> Asked:
     return question.replaced(**values)
 
 
-def _fields(question: Asked, refused: MixPlan, found: MixPlan, limit: float) -> dict[str, Any]:
+def _fields(question: Asked, refused: MixPlan, found: MixPlan, limit: float) -> dict[str, object]:
     of_asked = {one.name: one for one in refused.limits}
     kept = chances([of_asked[one.name] for one in found.limits if one.name in of_asked], _row(question, found))
     scores = {

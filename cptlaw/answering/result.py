@@ -134,7 +134,7 @@ class Answer(Result):
     without_risk: Mapping[str, Any] | None = None
     what_if: tuple[Mapping[str, Any], ...] = ()
     other_sizes: tuple[Mapping[str, Any], ...] = ()
-    other_kinds: tuple[Mapping[str, Any], ...] = ()
+    other_kinds: tuple[Mapping[str, object], ...] = ()
     alternatives: tuple[Mapping[str, Any], ...] = ()
     blocking: str | None = None
     best_reachable: Mapping[str, float | None] | None = None

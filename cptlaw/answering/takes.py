@@ -68,7 +68,7 @@ def batch_of_runs(runs: Runs, n_params: float) -> dict[str, Any]:
     return {"batch_tokens": middle, "batch_tokens_lo": low, "batch_tokens_hi": high}
 
 
-def tuned_by_runs(runs: Runs, n_params: float, tokens: float | None) -> dict[str, Any]:
+def tuned_by_runs(runs: Runs, n_params: float, tokens: float | None) -> dict[str, object]:
     """Return rate and batch from the table's own valley as fields of an answer, where its runs vary both.
 
     At least two sizes or token counts must have three rates and three batches each, or the valley's bottom is a guess.

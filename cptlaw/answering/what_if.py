@@ -95,7 +95,7 @@ def by_replay(
     return tuple(rows)
 
 
-def measured_rates(fits: Mapping[str, Fit], planned: MixPlan, given: float | None) -> dict[str, Any]:
+def measured_rates(fits: Mapping[str, Fit], planned: MixPlan, given: float | None) -> dict[str, object]:
     """Return the planned peak rate, the range that was run and why it was taken, where laws read rates."""
     rate = getattr(planned, "lr_peak", None)
     known = [fit.data["lr_peak"].dropna() for fit in fits.values() if "lr_peak" in fit.data.columns]
@@ -163,7 +163,7 @@ def other_sizes(
     return tuple(result)
 
 
-def _size(asked: Asked, best: MixPlan) -> dict[str, Any]:
+def _size(asked: Asked, best: MixPlan) -> dict[str, object]:
     mix = f"{format_quantity(asked.n_params, 3)} parameters on {format_quantity(best.tokens or 0, 3)} tokens"
     mix += "" if best.replay is None else f", {format_percent(best.replay, 3)} replay"
     losses = {name: getattr(best, name) for name in ("target_loss", "source_loss", "forgetting")}

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from cptlaw.answering import batches
 from cptlaw.answering.alternatives import ENDS, instead
@@ -85,7 +86,7 @@ class Setting:
             **model
         )
 
-    def forgetting(self, replay: Any, tokens: Any, lr_peak: float | None = None) -> studies.Outlook:
+    def forgetting(self, replay: ArrayLike, tokens: ArrayLike, lr_peak: float | None = None) -> studies.Outlook:
         """Return forgetting at mixes."""
         return self.source.outlook(self.points(replay, tokens, lr_peak))
 
@@ -308,7 +309,7 @@ def _mix(plan: Mapping[str, float]) -> dict[str, float]:
 def _of_plan(setting: Setting, question: Asked, plan: Mapping[str, float]) -> dict[str, Any]:
     """Return a plan as fields of an answer."""
     ends = ("", "_lo", "_hi")
-    fields: dict[str, Any] = {**_mix(plan), "atpp": plan["tokens"] / setting.n_params}
+    fields: dict[str, object] = {**_mix(plan), "atpp": plan["tokens"] / setting.n_params}
     fields |= {f"forgetting{end}": plan[f"forgetting{end}"] for end in ends}
     if (base := question.base_source_loss) is not None:
         fields |= {f"source_loss{end}": base * (1.0 + plan[f"forgetting{end}"]) for end in ends}

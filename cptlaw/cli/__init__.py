@@ -40,7 +40,7 @@ class CommandLine(Named):
         with _ending_without_reader():
             return super().make_context(*arguments, **extra)
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: click.Context) -> object:
         """Run a verb."""
         with _ending_without_reader():
             return super().invoke(ctx)
@@ -127,7 +127,7 @@ def _joined() -> list[click.Command]:
     return result
 
 
-def main(arguments: list[str] | None = None) -> Any:
+def main(arguments: list[str] | None = None) -> object:
     """Run the command line and exit.
 
     A user's mistake ends with one message and exit code 2, an interrupt with exit code 130; neither with a traceback.

@@ -35,7 +35,7 @@ def forecast(
     run: str | None,
     every: int | None,
     domain: str | None,
-    **table: Any,
+    **table: object,
 ) -> None:
     """Forecast losses at sizes, budgets and mixes never run, or at the end of a run that is not finished.
 

@@ -191,7 +191,7 @@ def output(kind: str, metavar: str, text: str, required: bool = False) -> Callab
 
     def apply(command: Command) -> Command:
         @functools.wraps(command)
-        def checked(*arguments: Any, **given: Any) -> Any:
+        def checked(*arguments: object, **given: Any) -> object:
             if given["output"] is not None:
                 from cptlaw import writing
 

@@ -42,7 +42,7 @@ def wants_json() -> bool:
 
 
 def show(
-    result: Result, following: str | Iterable[str] = "", beside: Mapping[str, Any] | None = None, then: str = ""
+    result: Result, following: str | Iterable[str] = "", beside: Mapping[str, object] | None = None, then: str = ""
 ) -> None:
     """Print an answer, name the next command, and end with the exit code that the answer asks for.
 
@@ -116,7 +116,7 @@ def as_option(remedy: Remedy) -> str:
     return ""
 
 
-def show_json(value: Mapping[str, Any]) -> None:
+def show_json(value: Mapping[str, object]) -> None:
     """Print one JSON object on stdout."""
     from cptlaw.result import plain
 

@@ -34,7 +34,7 @@ def question(name: str, scenario: Any, sides: tuple[Any, ...]) -> Callable[[Call
     """Return a decorator that makes a subcommand out of a docstring, a scenario and the fits that it takes."""
 
     def make(described: Callable[[], None]) -> click.Command:
-        def run(**asked: Any) -> None:
+        def run(**asked: object) -> None:
             import cptlaw as cl
 
             fits = [asked.pop(side) for side in ("target", "source") if side in asked]

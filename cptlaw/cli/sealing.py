@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from cptlaw.cli import options
@@ -44,7 +42,7 @@ def register(forecast: str, output: str, git: str | None, timestamp: str | None)
 @click.option("--where", metavar="Q", help="Keep these rows, as in \"lr_schedule == 'constant'\".")
 @options.strict
 @options.as_json
-def score(sealed: tuple[str, ...], runs: str, where: str | None, **rest: Any) -> None:
+def score(sealed: tuple[str, ...], runs: str, where: str | None, **rest: object) -> None:
     """Score sealed forecasts against the runs measured since: errors, and how many intervals held.
 
     \b

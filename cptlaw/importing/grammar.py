@@ -130,7 +130,7 @@ def grammar_of(name: str, said: Mapping[str, Any]) -> Grammar:
     )
 
 
-def _line(said: str | Mapping[str, Any]) -> Line:
+def _line(said: str | Mapping[str, object]) -> Line:
     entry: Mapping[str, Any] = {"line": said} if isinstance(said, str) else said
     names: dict[str, str] = {}
 

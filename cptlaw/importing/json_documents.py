@@ -95,7 +95,7 @@ class GoldenValues(Reader):
         return [History(names[path], path, tuple(_curves(read_json(path))), how_to_measure=how) for path in files]
 
 
-def _object(row: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+def _object(row: Mapping[str, object], key: str) -> Mapping[str, object]:
     value = row.get(key)
     return value if isinstance(value, dict) else {}
 

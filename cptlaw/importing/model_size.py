@@ -14,7 +14,7 @@ _TIED = ("gemma", "gpt2", "opt", "bloom", "falcon", "mpt", "cohere", "starcoder2
 _LARGEST_HEADER = 200_000_000  # bytes
 
 
-def parameters_of_config(config: Mapping[str, Any]) -> float | None:
+def parameters_of_config(config: Mapping[str, object]) -> float | None:
     """Return all parameters of a causal language model, embeddings included; ``None`` where the config does not tell.
 
     Exact for Llama, Mistral, Qwen, Gemma, OLMo, GPT-NeoX, GPT-2, DeepSeek, gpt-oss and mixtures of experts of these;
@@ -138,7 +138,7 @@ def _norms(kind: str) -> int:
     return 0 if kind == "olmo" else 1 if kind in ("cohere", "cohere2", "phi") else 2
 
 
-def _gpt2(config: Mapping[str, Any]) -> float | None:
+def _gpt2(config: Mapping[str, object]) -> float | None:
     width, layers, vocabulary = (_of(config, name) for name in ("n_embd", "n_layer", "vocab_size"))
     if width is None or layers is None or vocabulary is None:
         return None
@@ -148,6 +148,6 @@ def _gpt2(config: Mapping[str, Any]) -> float | None:
     return float(layers * block + (vocabulary + places) * width + 2 * width)
 
 
-def _of(config: Mapping[str, Any], name: str) -> float | None:
+def _of(config: Mapping[str, object], name: str) -> float | None:
     value = config.get(name)
     return value if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e9 else None

@@ -63,7 +63,7 @@ class PlainTable(Reader):
 
 def _histories(path: Path, named_after_file: str) -> list[History]:
     rows, notes = _rows(path)
-    by_run: dict[tuple[str, int | None], list[dict[str, Any]]] = defaultdict(list)
+    by_run: dict[tuple[str, int | None], list[dict[str, object]]] = defaultdict(list)
     for number, row in enumerate(rows):
         named = next((str(row[name]) for name in RUN_COLUMNS if row.get(name) not in (None, "")), named_after_file)
         by_run[(named, number) if "State" in row else (named, None)].append(row)
@@ -89,7 +89,7 @@ def _rows(path: Path) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
     return json_lines(path) if "json" in path.name.lower() else (list(_csv_rows(path)), ())
 
 
-def json_lines(path: Path) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+def json_lines(path: Path) -> tuple[list[dict[str, object]], tuple[str, ...]]:
     """Return the object of each line, and a note if the last line was cut off, as by a killed trainer.
 
     Raises
@@ -113,7 +113,7 @@ def json_lines(path: Path) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
     return rows, ()
 
 
-def _csv_rows(path: Path) -> Iterator[dict[str, Any]]:
+def _csv_rows(path: Path) -> Iterator[dict[str, object]]:
     reader = csv_rows(path)
     for row in reader:
         if None in row:
@@ -124,7 +124,7 @@ def _csv_rows(path: Path) -> Iterator[dict[str, Any]]:
         yield {str(name).strip(): text for name, text in row.items() if text not in (None, "")}
 
 
-def _record(row: dict[str, Any], flat: dict[str, object]) -> Record:
+def _record(row: dict[str, object], flat: dict[str, object]) -> Record:
     values = numbers_of(flat)
     for name, value in flat.items():
         if name not in values and isinstance(value, str):
@@ -146,7 +146,7 @@ def _settings(flat: list[dict[str, object]]) -> dict[str, object]:
     return result
 
 
-def _texts(rows: list[dict[str, Any]]) -> dict[str, object]:
+def _texts(rows: list[dict[str, object]]) -> dict[str, object]:
     """Return the text columns of a runs table that hold one value in all rows of a run."""
     names = [name for name, column in COLUMNS.items() if not column.numeric and name not in ("run", "eval")]
     held = {name: {row[name] for row in rows if row.get(name) not in (None, "")} for name in names}

@@ -73,7 +73,7 @@ def _of_logs(source: Any, how: Mapping[str, Any], roles: Mapping[str, Any]) -> R
     return replace(understand(import_logs(source, **how).with_roles(**roles)), label=str(source))
 
 
-def _is_log(source: Any) -> bool:
+def _is_log(source: object) -> bool:
     if not isinstance(source, str | Path):
         return False
     if str(source).startswith(wandb_runs.API) or Path(source).is_dir():

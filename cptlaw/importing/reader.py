@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from cptlaw.errors import DataError
 from cptlaw.importing.history import History
@@ -47,7 +47,7 @@ class Reader(ABC):
     order: ClassVar[int]
     by_file_name: ClassVar[bool] = False
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         if "name" in vars(cls):
             _KINDS[cls.name] = cls

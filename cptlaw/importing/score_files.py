@@ -63,11 +63,11 @@ class ScoreFiles(Reader):
         """Return the files that may be of this package, by their names."""
         return files_below(source, ["*.json"] if source.is_file() else self.patterns)
 
-    def matches(self, value: Any) -> bool:
+    def matches(self, value: object) -> bool:
         """Say whether a document is of this package."""
         raise NotImplementedError
 
-    def model(self, value: Mapping[str, Any]) -> str:
+    def model(self, value: Mapping[str, object]) -> str:
         """Return the model's name or path, empty where the file does not say."""
         raise NotImplementedError
 
@@ -90,7 +90,7 @@ class LmEvalResults(ScoreFiles):
         found = set(super().candidates(source))
         return [path for path in files_below(source, ["*.json"]) if path in found or _begins_with_results(path)]
 
-    def matches(self, value: Any) -> bool:
+    def matches(self, value: object) -> bool:
         """Say whether metrics carry their filter behind a comma, as the harness writes them, or it names itself."""
         if not isinstance(value, dict) or not isinstance(value.get("results"), dict) or "config_general" in value:
             return False
@@ -99,7 +99,7 @@ class LmEvalResults(ScoreFiles):
         names_itself = "lm_eval_version" in value or "n-samples" in value
         return is_old or names_itself or any("," in key for one in entries for key in one)
 
-    def model(self, value: Mapping[str, Any]) -> str:
+    def model(self, value: Mapping[str, object]) -> str:
         """Return ``model_name``, or the pretrained model among the arguments."""
         if isinstance(value.get("model_name"), str) and value["model_name"]:
             return str(value["model_name"])
@@ -126,11 +126,11 @@ class LightEvalResults(ScoreFiles):
     title = "results of LightEval"
     looks_for = "results*.json with config_general and results"
 
-    def matches(self, value: Any) -> bool:
+    def matches(self, value: object) -> bool:
         """Say whether it has the package's own two parts."""
         return isinstance(value, dict) and "config_general" in value and isinstance(value.get("results"), dict)
 
-    def model(self, value: Mapping[str, Any]) -> str:
+    def model(self, value: Mapping[str, object]) -> str:
         """Return ``config_general.model_name``."""
         general = _mapping(value, "config_general")
         return str(general.get("model_name") or _mapping(general, "model_config").get("model_name") or "")
@@ -158,11 +158,11 @@ class OlmesResults(ScoreFiles):
     looks_for = "*metrics*.json with task_name, metrics and num_instances"
     patterns = ("*metrics*.json",)
 
-    def matches(self, value: Any) -> bool:
+    def matches(self, value: object) -> bool:
         """Say whether it has one task's parts."""
         return isinstance(value, dict) and "task_name" in value and isinstance(value.get("metrics"), dict)
 
-    def model(self, value: Mapping[str, Any]) -> str:
+    def model(self, value: Mapping[str, object]) -> str:
         """Return the model of ``model_config``: its path, where that ends with a checkpoint, else its name."""
         config = _mapping(value, "model_config")
         path = str(config.get("model_path") or "")
@@ -234,7 +234,7 @@ def run_and_step(model: str) -> tuple[str, float | None]:
     return parts[-2], float(match[1])
 
 
-def _scores(task: str, metrics: Any, items: float | None, samples: Any) -> Iterator[tuple[str, Score]]:
+def _scores(task: str, metrics: object, items: float | None, samples: object) -> Iterator[tuple[str, Score]]:
     """Yield a task's metrics; scores in several metrics are evals of their own, as the runs table names them."""
     if not isinstance(metrics, dict):
         return
@@ -259,7 +259,7 @@ def _begins_with_results(path: Path) -> bool:
         return False
 
 
-def _mapping(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+def _mapping(value: Mapping[str, object], key: str) -> Mapping[str, object]:
     """Return what stands under a key where it is an object, as it should be, else an empty one."""
     result = value.get(key)
     return result if isinstance(result, dict) else {}
@@ -273,5 +273,5 @@ def _items_of_error(score: float, error: float | None) -> float | None:
     return float(round(count)) if count >= 2 else None
 
 
-def _positive(value: Any) -> float | None:
+def _positive(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else None

@@ -6,7 +6,6 @@ import sqlite3
 from collections import defaultdict
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 from cptlaw.errors import DataError
 from cptlaw.importing.history import History, Record, numbers_of
@@ -60,6 +59,6 @@ def _histories(path: Path) -> list[History]:
     return told_apart([(history, key[:8]) for history, key in histories])
 
 
-def _json(text: str | bytes) -> Any:
+def _json(text: str | bytes) -> object:
     # Newer versions store the bytes of the JSON.
     return plain_json(text.decode("utf-8") if isinstance(text, bytes) else text)

@@ -101,7 +101,7 @@ def read_project(place: str) -> list[History]:
         ) from None
 
 
-def _record(entry: dict[str, Any]) -> Record:
+def _record(entry: dict[str, object]) -> Record:
     values = numbers_of(flatten(entry, joint="/"))
     return Record(first_of(values, STEP_NAMES), values)
 

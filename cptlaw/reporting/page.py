@@ -229,7 +229,7 @@ def _digest(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _drawing(figure: Figure, place: int, markup: Any) -> dict[str, Any]:
+def _drawing(figure: Figure, place: int, markup: Any) -> dict[str, object]:
     """Return what the template shows of a figure."""
     # An end tag inside a string would end the script.
     text = figure.to_json().replace("<", "\\u003c")

@@ -6,7 +6,6 @@ Results know nothing of drawing, which stands above them; `cptlaw.figures` has e
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from cptlaw.errors import UsageError
 from cptlaw.fitting.auto.average import Average
@@ -51,7 +50,7 @@ FIGURES: tuple[tuple[tuple[type, ...], Callable[..., Figure]], ...] = (
 )
 
 
-def plot(result: Any) -> Figure:
+def plot(result: object) -> Figure:
     """Return the figure that shows a result best. Needs the extra ``report``.
 
     Parameters

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,13 +24,13 @@ IN_POINTS = ("scores", *LIMITS_IN_POINTS, "base_score")
 MOST_LINKS = 4  # figures of scores; the table has all of them
 
 
-def limits_in_points(limits: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+def limits_in_points(limits: Mapping[str, object]) -> dict[str, dict[str, float]]:
     """Return the limits on scores by option and eval: shares, and shares to lose."""
     return {name: points(limits[name], name) for name in LIMITS_IN_POINTS if limits.get(name)}
 
 
 def fits_of_scores(
-    table: Runs, limits: Mapping[str, Any], where: str | None
+    table: Runs, limits: Mapping[str, object], where: str | None
 ) -> tuple[dict[str, ScoreFit], list[Finding]]:
     """Return the fits of scores that a report shows: those that were given, else those of the table.
 
@@ -58,7 +57,7 @@ def fits_of_scores(
 
 
 def expected_scores(
-    fits: Mapping[str, ScoreFit], held: Mapping[str, tuple[str, float]], here: Mapping[str, Any], interval: float
+    fits: Mapping[str, ScoreFit], held: Mapping[str, tuple[str, float]], here: Mapping[str, object], interval: float
 ) -> pd.DataFrame:
     """Return one row per score and limit: on, metric, score, lo, hi, limit in words, least, probability that it holds.
 
@@ -100,7 +99,7 @@ def score_table(expected: pd.DataFrame, interval: float) -> Table:
     )
 
 
-def links(fits: Mapping[str, ScoreFit], here: Mapping[str, Any], interval: float) -> list[Figure]:
+def links(fits: Mapping[str, ScoreFit], here: Mapping[str, object], interval: float) -> list[Figure]:
     """Draw how the first few scores follow their losses, with the forecast at the mix that matters."""
     through = [fit for fit in fits.values() if any(member.carrier is not None for member in fit.members)]
     return [score_link(fit, pd.DataFrame([dict(here)]), interval) for fit in through[:MOST_LINKS]]

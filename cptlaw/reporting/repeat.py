@@ -83,7 +83,7 @@ def _reading(table: Runs) -> list[str]:
     return words
 
 
-def _number(value: Any) -> str:
+def _number(value: object) -> str:
     if isinstance(value, float) and value >= 1000:
         short = format_quantity(value, 6)
         return f"{value:.10g}" if "e" in short or len(short) > 7 else short

@@ -82,7 +82,7 @@ class Scale:
     log: bool
     axis: Mapping[str, Any]
 
-    def at(self, values: Any) -> Array:
+    def at(self, values: object) -> Array:
         """Return the pixels of values; NaN where they cannot be shown."""
         numbers = np.atleast_1d(np.asarray(values, dtype=float))
         with np.errstate(all="ignore"):
@@ -267,7 +267,7 @@ def _crossings(z: Array, px: Array, py: Array) -> str:
     return "".join(pieces)
 
 
-def _nothing(trace: Mapping[str, Any], x: Scale, y: Scale) -> list[str]:
+def _nothing(trace: Mapping[str, object], x: Scale, y: Scale) -> list[str]:
     return []
 
 
@@ -333,7 +333,7 @@ def _text(x: float, y: float, text: str, anchor: str = "start", more: str = "") 
     return f'<text x="{x:.1f}" y="{y:.1f}"{at}{more}>{html.escape(text)}</text>'
 
 
-def _colour(value: Any, other: str = INK) -> str:
+def _colour(value: object, other: str = INK) -> str:
     return html.escape(value) if isinstance(value, str) else other
 
 

@@ -60,7 +60,7 @@ class Subject:
     def of(
         cls,
         table: Runs,
-        fits: tuple[Any, ...],
+        fits: tuple[object, ...],
         scores: Mapping[str, ScoreFit],
         given: Mapping[str, Any],
         interval: float,
@@ -87,12 +87,12 @@ class Subject:
         return 6.0 * float(self.here["n_params"]) * float(self.here["tokens"]) if known else None
 
 
-def limits_of(given: Mapping[str, Any]) -> dict[str, Any]:
+def limits_of(given: Mapping[str, object]) -> dict[str, object]:
     """Return what of the question of a report is about its plan."""
     return {name: value for name, value in given.items() if name not in (*MODEL, *options_of(Page))}
 
 
-def read_at(at: str | Mapping[str, Any] | None) -> dict[str, Any]:
+def read_at(at: str | Mapping[str, object] | None) -> dict[str, object]:
     """Return the inputs at a point, read from ``"n_params=8.1B,tokens=72B"`` or a mapping."""
     if at is None:
         return {}
@@ -127,7 +127,7 @@ def _plan(
     return min_tokens(*fits, **asked, interval=interval)
 
 
-def _best_mix(fit: Any, given: Mapping[str, Any]) -> dict[str, float]:
+def _best_mix(fit: Any, given: Mapping[str, object]) -> dict[str, float]:
     """Return the shares of the fitted mix of k corpora with the lowest loss, where none were given."""
     names = [name for name in fit.law.inputs if name in mix_columns(fit.data.columns)]
     if not names or any(name in given for name in names):
@@ -138,7 +138,7 @@ def _best_mix(fit: Any, given: Mapping[str, Any]) -> dict[str, float]:
 
 def _where_it_matters(
     fits: tuple[Any, ...], given: Mapping[str, Any], model: Mapping[str, Any], plan: MixPlan | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the point of the forecasts: what was given, then the plan's mix, then the largest that was fitted."""
     here: dict[str, Any] = _best_mix(fits[0], given)
     # What a plan took to be so, such as a rate, holds for all that the page says of it.

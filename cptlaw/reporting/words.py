@@ -20,7 +20,7 @@ def _model_text(here: Mapping[str, Any]) -> str:
     return text + (f" pre-trained on {float(here['ptpp']):.4g} tokens per parameter" if "ptpp" in here else "")
 
 
-def question(plan: MixPlan | None, here: Mapping[str, Any]) -> str:
+def question(plan: MixPlan | None, here: Mapping[str, object]) -> str:
     """Return what was asked, as a question."""
     if plan is None:
         return f"What losses will {_model_text(here)} reach {_mix_text(here)}?"
@@ -97,7 +97,7 @@ def _called(name: str) -> str:
     return words.get(kind) or f"the limit on {kind.removeprefix('max-').replace('-', ' ')}"
 
 
-def kept(plan: MixPlan | None, here: Mapping[str, Any]) -> dict[str, tuple[str, float]]:
+def kept(plan: MixPlan | None, here: Mapping[str, object]) -> dict[str, tuple[str, float]]:
     """Return, for each limit of a plan by name, its words and the probability that what is measured will keep it."""
     if plan is None or not plan.feasible:
         return {}

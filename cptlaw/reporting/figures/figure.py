@@ -134,7 +134,7 @@ def asset(name: str) -> str:
     return (resources.files("cptlaw.reporting") / "assets" / name).read_text(encoding="utf-8")
 
 
-def _single(value: Any) -> Any:
+def _single(value: object) -> Any:
     """Return JSON of Plotly with its arrays in single precision, which is more than a screen shows."""
     if isinstance(value, list):
         return [_single(item) for item in value]
@@ -236,7 +236,7 @@ def ticks_between(low: float, high: float, most: int = 5) -> list[float]:
     return within[::thin]
 
 
-def level_text(name: str, value: Any) -> str:
+def level_text(name: str, value: object) -> str:
     """Return a level as people say it: ``125K``, ``25%``, ``ptpp 279``."""
     if not isinstance(value, int | float):
         return str(value)
@@ -252,7 +252,7 @@ def translucent(colour: str, opacity: float) -> str:
     return f"rgba({red},{green},{blue},{opacity:g})"
 
 
-def bars(value: Any, low: Any, high: Any, **style: Any) -> dict[str, Any] | None:
+def bars(value: object, low: object, high: object, **style: object) -> dict[str, Any] | None:
     """Return error bars from `low` to `high` around what is drawn, one or many; None where no end is known."""
     value, low, high = (np.atleast_1d(np.asarray(one, dtype=float)) for one in (value, low, high))
     if not np.isfinite(high - low).any():
@@ -303,7 +303,7 @@ class Panels:
         number = "" if panel == 0 else str(panel + 1)
         return {"xaxis": f"x{number}", "yaxis": f"y{number}"}
 
-    def apply(self, drawing: Any, x: Mapping[str, Any], y: Mapping[str, Any]) -> None:
+    def apply(self, drawing: Any, x: Mapping[str, object], y: Mapping[str, object]) -> None:
         """Give a drawing its panels: axes, their titles, and the panels' own titles.
 
         The arrangement for narrow screens is kept in the layout's ``meta`` for the page to switch to.
@@ -321,7 +321,7 @@ class Panels:
         # layout.
         drawing.update_layout(meta={"wide": _paths(wide), "narrow": _paths(narrow)})
 
-    def _layout(self, narrow: bool, x: Mapping[str, Any], y: Mapping[str, Any]) -> dict[str, Any]:
+    def _layout(self, narrow: bool, x: Mapping[str, Any], y: Mapping[str, Any]) -> dict[str, object]:
         columns = min(self.narrow_columns if narrow else self.columns, len(self.titles))
         tight = narrow and columns > 1
         titles = [title.replace(", ", "<br>") if tight else title for title in self.titles]
@@ -368,7 +368,7 @@ def _fewer_ticks(axis: Mapping[str, Any], tight: bool) -> dict[str, Any]:
     return own
 
 
-def _note(text: str, x: float, y: float, **rest: Any) -> dict[str, Any]:
+def _note(text: str, x: float, y: float, **rest: object) -> dict[str, object]:
     return {"text": text, "x": x, "y": y, "xref": "paper", "yref": "paper", "showarrow": False, **rest}
 
 

@@ -70,7 +70,7 @@ def _axis(name: str, data: pd.DataFrame) -> dict[str, Any]:
     return axis(name, values=values)
 
 
-def _label(names: dict[str, Any]) -> str:
+def _label(names: dict[str, object]) -> str:
     return ", ".join(level_text(name, value) for name, value in names.items()) or "forecast"
 
 

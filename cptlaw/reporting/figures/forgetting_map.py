@@ -38,7 +38,7 @@ def forgetting_map(
     plan: MixPlan | None = None,
     risks: tuple[float, ...] = RISKS,
     max_tokens: float | None = None,
-    **scenario: Any,
+    **scenario: object,
 ) -> Figure:
     """Draw forgetting over tokens and replay, the mixes that keep all limits, the plan and the contours of risk.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from scipy import special
@@ -12,13 +10,13 @@ from cptlaw.errors import UsageError
 from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.reporting.figures.figure import COLOURS, QUIET, Figure, add_band, axis, bars, blank, translucent
 from cptlaw.runs.metrics import unit_of
-from cptlaw.runs.points import as_points
+from cptlaw.runs.points import PointsLike, as_points
 from cptlaw.units import format_percent
 
 STEPS = 80
 
 
-def score_link(fit: ScoreFit, at: Any = None, interval: float = 0.9) -> Figure:
+def score_link(fit: ScoreFit, at: PointsLike | None = None, interval: float = 0.9) -> Figure:
     """Draw a score against the loss that carries it.
 
     Parameters
