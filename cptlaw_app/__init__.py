@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from cptlaw.runs import Runs
 
 
 def app(
-    runs: Any = None,
+    runs: Runs | pd.DataFrame | str | Path | None = None,
     *,
     host: str = "127.0.0.1",
     port: int = 8050,

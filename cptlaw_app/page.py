@@ -12,7 +12,7 @@ from cptlaw.findings import Finding, Remedy
 from cptlaw_app.question import EVALS, EXAMPLE, GIVEN, NO_RUNS, Desk, Problem, fields
 
 
-def read_as(desk: Desk, given: Mapping[str, str]) -> dict[str, Any]:
+def read_as(desk: Desk, given: Mapping[str, str]) -> dict[str, object]:
     """Return what the page shows of how the table of a form was read."""
     reading = None if given.get("table", NO_RUNS) == NO_RUNS else desk.read(given)
     if reading is None or isinstance(reading, Problem):

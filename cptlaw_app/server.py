@@ -77,7 +77,7 @@ def build(runs: cl.Runs | None = None, where: str = "", hosts: tuple[str, ...] =
         numbers = {"largest": LARGEST // 1_000_000, "version": cl.__version__}
         return flask.render_template("page.html", **shape, **numbers, **reading_of(given))
 
-    def reading_of(given: dict[str, str]) -> dict[str, Any]:
+    def reading_of(given: dict[str, str]) -> dict[str, object]:
         return {"fields": fields(), "given": given, "of_evals": EVALS, **read_as(desk, given)}
 
     @app.get("/")
@@ -150,7 +150,7 @@ def _guard(app: Any, hosts: tuple[str, ...]) -> None:
             abort(403, "this app answers to its own page only")
 
     @app.errorhandler(Exception)
-    def unusable(error: Exception) -> Any:
+    def unusable(error: Exception) -> object:
         if isinstance(error, HTTPException):
             return error
         return f"that could not be done ({visible(type(error).__name__)}).", 500
@@ -200,7 +200,7 @@ def serve(app: Any, where: socket.socket) -> None:
     _server(app, where).run()
 
 
-def _server(app: Any, where: socket.socket, silence: int = SILENCE) -> Any:
+def _server(app: object, where: socket.socket, silence: int = SILENCE) -> Any:
     with needed_for("the app", "cptlaw[app]"):
         import waitress
     # Connections that were opened and say nothing take no thread, and no place of others for longer than `silence`.

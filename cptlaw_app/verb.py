@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from cptlaw.cli import options
@@ -17,7 +15,7 @@ from cptlaw.cli.grouped import Grouped
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=int, default=8050, show_default=True, help="Port to listen on; 0 takes any free one.")
 @options.loudness
-def app(runs: str | None, where: str | None, host: str, port: int, **rest: Any) -> None:
+def app(runs: str | None, where: str | None, host: str, port: int, **rest: object) -> None:
     """Open a page over `answer`: a table or none in, what to train, what to expect and how sure that is out.
 
     \b

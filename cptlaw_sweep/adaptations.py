@@ -111,7 +111,7 @@ class _Block:
         # again.
         return sorted(at | (set() if base.model.is_given else {0}))
 
-    def _job(self, base: Base, weights: dict[Any, float], phase: Plain, order: int, lengths: list[int]) -> Job:
+    def _job(self, base: Base, weights: dict[object, float], phase: Plain, order: int, lengths: list[int]) -> Job:
         asked, steps, schedule, peak = self._asked, phase["steps"], phase["schedule"], phase["peak"]
         replay = None if asked.source is None and asked.mixes else weights.get(asked.source, 0.0)
         share = f"r{replay:g}"

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cptlaw.errors import DataError, shown
 from cptlaw.reading import read_json
@@ -45,7 +44,7 @@ class AnswerFile:
     batch_tokens: float | None
 
 
-def read_answer(answer: Any) -> AnswerFile:
+def read_answer(answer: object) -> AnswerFile:
     """Read an answer.
 
     Parameters
@@ -87,7 +86,7 @@ def _of_replay(replay: float) -> dict[str, float]:
     return {name: share for name, share in shares.items() if share > 0}
 
 
-def _mix(value: Any, label: str) -> dict[str, float]:
+def _mix(value: object, label: str) -> dict[str, float]:
     if not isinstance(value, Mapping):
         raise DataError(f"{label}, mix: {shown(value)}. Expected the share of each corpus by its name.")
     if len(value) > MOST_CORPORA:
@@ -103,18 +102,18 @@ def _mix(value: Any, label: str) -> dict[str, float]:
     return dict(zip(file_names(kept), kept.values(), strict=True))
 
 
-def _number(entries: Mapping[str, Any], name: str, label: str, low: float, high: float) -> float:
+def _number(entries: Mapping[str, object], name: str, label: str, low: float, high: float) -> float:
     value = entries.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
         raise DataError(f"{label}, {shown(name)}: {shown(value)}. Expected a number from {low:g} to {high:g}.")
     return float(value)
 
 
-def _positive(entries: Mapping[str, Any], name: str, label: str, most: float) -> float | None:
+def _positive(entries: Mapping[str, object], name: str, label: str, most: float) -> float | None:
     return None if entries.get(name) is None else _number(entries, name, label, math.ulp(0.0), most)
 
 
-def _text(entries: Mapping[str, Any], name: str, label: str, most: int) -> str | None:
+def _text(entries: Mapping[str, object], name: str, label: str, most: int) -> str | None:
     value = entries.get(name)
     if value is not None and not (isinstance(value, str) and len(value) <= most):
         raise DataError(f"{label}, {name}: {shown(value)}. Expected a text of at most {most:,} characters.")

@@ -21,7 +21,7 @@ class Checkpoints:
     def __init__(self, job: Job, store: Store, accelerator: Accelerator, *, shard: bool):
         self._folder, self._store, self._accelerator, self._shard = f"checkpoints/{job.id}", store, accelerator, shard
         self._alone = accelerator.num_processes == 1
-        self._pending: tuple[Path, dict[str, Any]] | None = None
+        self._pending: tuple[Path, dict[str, object]] | None = None
         self._writing: Future[None] | None = None
 
     def latest(self, cache: Path) -> tuple[Path, dict[str, Any]] | None:
@@ -32,7 +32,7 @@ class Checkpoints:
         notes = self._store.read_json(name)
         return self._store.get_folder(str(notes["folder"]), cache), notes
 
-    def save(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, notes: dict[str, Any]) -> None:
+    def save(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, notes: dict[str, object]) -> None:
         """Begin to write a checkpoint.
 
         Parameters

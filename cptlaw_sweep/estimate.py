@@ -161,7 +161,7 @@ def _merges(sweep: Sweep) -> str:
 def disk_of(job: Job) -> int:
     """Return the bytes that a finished job keeps: weights, or these and both moments of the optimiser; and rows."""
     # Float32 numbers for each parameter: weights, two moments of AdamW, and a copy of the weights where both are kept.
-    floats: Mapping[Any, int] = {"state": 3, "weights": 1, "weights+state": 4, None: 0}
+    floats: Mapping[object, int] = {"state": 3, "weights": 1, "weights+state": 4, None: 0}
     at = len(job.definition["measure_at"]) * (1 + len(job.definition.get("merge", ())))
     rows = at * len(job.definition["evals"]) * 160 + 4000
     models = {"all": len(job.definition["measure_at"]), "last": 1, "best": 1}.get(job.definition.get("kept", "no"), 0)

@@ -41,7 +41,7 @@ class Eval:
     def loss(
         self,
         score: Callable[..., torch.Tensor],
-        model: Any,
+        model: object,
         accelerator: Accelerator,
         micro: int,
         precision: Callable[[], contextlib.AbstractContextManager[Any]],

@@ -34,7 +34,7 @@ class Block(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _check_names(cls, value: Any) -> Any:
+    def _check_names(cls, value: object) -> object:
         if isinstance(value, cls):
             return value
         if not isinstance(value, Mapping):
@@ -50,7 +50,7 @@ class Block(BaseModel):
         return dict(value)
 
 
-def read_block(kind: type[B], value: Any, where: str) -> B:
+def read_block(kind: type[B], value: object, where: str) -> B:
     """Return a block of the file.
 
     Raises
@@ -111,13 +111,13 @@ def _of_kind(kind: type[T], expected: str) -> PlainValidator:
     return reader(read)
 
 
-def _listed(value: Any) -> list[Any]:
+def _listed(value: object) -> list[object]:
     if value == []:
         raise problem("the list is empty.")
     return value if isinstance(value, list) else [value]
 
 
-def _names(value: Any) -> dict[str, Any]:
+def _names(value: object) -> dict[str, Any]:
     if not isinstance(value, Mapping) or not value:
         raise problem(f"found {shown(value)}. Expected names with their values, one per line.")
     return {str(name): item for name, item in value.items()}

@@ -86,7 +86,7 @@ def vocabulary_in(folder: Path) -> int | None:
         raise DataError(f"{path}: not a file of Hugging Face tokenizers.") from None
 
 
-def dropout_of(config: Mapping[str, Any]) -> dict[str, float]:
+def dropout_of(config: Mapping[str, object]) -> dict[str, float]:
     """Return the settings of a configuration that drop something out in training, with their values."""
     return {
         name: value

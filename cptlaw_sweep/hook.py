@@ -27,7 +27,7 @@ Row = dict[str, Any]
 SHOWN = 600  # last characters of what a failed command printed
 
 
-def scores_of(job: Job, store: Store, cache: Path) -> tuple[list[Row], dict[str, Any]]:
+def scores_of(job: Job, store: Store, cache: Path) -> tuple[list[Row], dict[str, object]]:
     """Run the command on each model that a run kept.
 
     Returns
@@ -104,7 +104,7 @@ def read_scores(path: Path) -> dict[str, Row]:
     return {str(name): _score(name, score) for name, score in value.items()}
 
 
-def _score(name: Any, score: Any) -> Row:
+def _score(name: object, score: object) -> Row:
     entry = score if isinstance(score, dict) else {"value": score}
     value = entry.get("value")
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):

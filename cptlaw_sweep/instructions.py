@@ -22,7 +22,7 @@ def manifests(sweep: Sweep) -> dict[str, str]:
     }
 
 
-def instructions(job: Job, sweep: Sweep, names: dict[str, str]) -> dict[str, Any]:
+def instructions(job: Job, sweep: Sweep, names: dict[str, str]) -> dict[str, object]:
     """Return what a trainer must do for one run."""
     definition = job.definition
     first, last = definition["steps"]
@@ -87,7 +87,7 @@ def _corners(first: int, last: int) -> list[int]:
     return sorted({first + 1 + (last - first - 1) * part // 16 for part in range(17)}) if last > first else []
 
 
-def _config(model: dict[str, Any], place: str | None) -> dict[str, Any]:
+def _config(model: dict[str, Any], place: str | None) -> dict[str, object]:
     """Return the model as transformers takes it, as far as that is known without transformers."""
     if model["kind"] == "pretrained":
         return {"from_pretrained": place, "revision": model.get("revision")}

@@ -14,7 +14,7 @@ IDENTITY_VERSION = 1
 AS_TEXT = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 
 
-def fingerprint_of(value: Any) -> str:
+def fingerprint_of(value: object) -> str:
     """Return 20 hexadecimal digits that stand for a value of plain data, whatever the order of its keys.
 
     Examples

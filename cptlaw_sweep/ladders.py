@@ -170,7 +170,7 @@ class _Plan:
         first = max(1, round(self._asked.first_tokens_per_param * model.total / self._recipe.asked.step_tokens))
         return log_points(last, first, self._asked.points_per_doubling)
 
-    def _phase(self, model: Model, **shape: Any) -> Plain:
+    def _phase(self, model: Model, **shape: object) -> Plain:
         peak = rate_of(self._asked.peak, model.name, model.total, f"{self._where}: peak")
         return make_phase(self._where, phase="pretrain", peak=peak, warmup=self._asked.warmup, **shape)
 

@@ -99,7 +99,7 @@ def models_of(
         model = _given(name, asked, where, folder)
         return [_with_adapters(model, rank, asked.lora) for rank in asked.lora.rank] if asked.lora else [model]
     vocabulary, context = read
-    shared: dict[str, Any] = {"vocabulary": vocabulary, "context": context}
+    shared: dict[str, object] = {"vocabulary": vocabulary, "context": context}
     if isinstance(asked, Configured):
         spec = {"kind": "config", "config": asked.config, **shared}
     elif isinstance(asked, Sized):
@@ -136,7 +136,7 @@ def _with_adapters(model: Model, rank: int, adapters: Lora) -> Model:
     return replace(model, name=name, spec=spec, trainable=trainable)
 
 
-def sizes_of(spec: Mapping[str, Any], where: str = "model") -> tuple[int, int]:
+def sizes_of(spec: Mapping[str, object], where: str = "model") -> tuple[int, int]:
     """Return (total, without embeddings) of a model without allocating it; but for our own decoders by transformers."""
     if spec["kind"] == "gpt2":
         return count_gpt2(spec)

@@ -19,7 +19,7 @@ from cptlaw_sweep.sizes import gpt2_settings, piece_tokens
 Spec = Mapping[str, Any]
 
 
-def config_of(spec: Spec, place: str | None = None) -> Any:
+def config_of(spec: Spec, place: str | None = None) -> object:
     """Return the configuration of transformers for a model; `place` is where a given one lies."""
     try:
         if spec["kind"] == "pretrained":
@@ -34,7 +34,7 @@ def config_of(spec: Spec, place: str | None = None) -> Any:
     return transformers.GPT2Config(**gpt2_settings(spec), use_cache=False, bos_token_id=None, eos_token_id=None)
 
 
-def _source(spec: Spec, place: str | None) -> dict[str, Any]:
+def _source(spec: Spec, place: str | None) -> dict[str, object]:
     """Return where transformers finds a given model."""
     folder = place or spec.get("place")
     if folder and Path(folder).is_dir():
@@ -66,7 +66,7 @@ def build(spec: Spec, seed: int, place: str | None = None) -> Any:
     return with_adapters(model, spec["lora"], seed) if "lora" in spec else model
 
 
-def without_dropout(config: Any) -> dict[str, float]:
+def without_dropout(config: object) -> dict[str, float]:
     """Switch dropout off in a configuration, and return what it was where there was any.
 
     One pass over much text needs none, and with it a loss in training is not the loss that is measured.
@@ -77,7 +77,7 @@ def without_dropout(config: Any) -> dict[str, float]:
     return result
 
 
-def with_adapters(model: Any, lora: Spec, seed: int) -> Any:
+def with_adapters(model: object, lora: Spec, seed: int) -> object:
     """Freeze a model and add adapters of low rank to its linear layers, the head left out (arXiv:2106.09685)."""
     with needed_for("lora", "cptlaw[training]"):
         import peft
@@ -163,7 +163,7 @@ def score_in_pieces(model: Any) -> bool:
     def summed(hidden_tw: torch.Tensor, target_t: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.cross_entropy(head(hidden_tw).float(), target_t, reduction="sum")
 
-    def forward(*args: Any, rows_bc: torch.Tensor | None = None, reduction: str = "mean", **given: Any) -> Any:
+    def forward(*args: object, rows_bc: torch.Tensor | None = None, reduction: str = "mean", **given: object) -> Any:
         if rows_bc is None:
             return plain(*args, **given)
         hidden_tw = backbone(input_ids=rows_bc[:, :-1], use_cache=False)[0].flatten(0, 1)

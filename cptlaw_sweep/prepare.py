@@ -22,7 +22,7 @@ BATCH_CHARACTERS = 2**22  # of documents that are encoded at a time, on all core
 SPLITS = ("train", "validation")
 
 
-def text_fingerprint(source: Mapping[str, Any], tokenizer: Mapping[str, Any]) -> str:
+def text_fingerprint(source: Mapping[str, object], tokenizer: Mapping[str, Any]) -> str:
     """Return what stands for a prepared text: contents, reading, split and tokenizer, and not where the files are."""
     return fingerprint_of({"version": 1, "source": identity(source), "tokenizer": identity_of(tokenizer)})
 
@@ -86,7 +86,7 @@ def _write_shards(source: Mapping[str, Any], tokenizer: Tokenizer, folder: Path,
     return index
 
 
-def _encoded(source: Mapping[str, Any], tokenizer: Tokenizer) -> Iterator[tuple[str, Ids, int]]:
+def _encoded(source: Mapping[str, object], tokenizer: Tokenizer) -> Iterator[tuple[str, Ids, int]]:
     """Yield (group, ids, bytes of text) of each document, encoded many at a time and never all held."""
     waiting: list[tuple[str, str]] = []
     held = 0

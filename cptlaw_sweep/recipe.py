@@ -25,7 +25,7 @@ from cptlaw_sweep.sources import identity, with_files
 PROCESS_BYTES = 700_000_000
 
 
-def read_recipe(path: Path) -> tuple[str, Any]:
+def read_recipe(path: Path) -> tuple[str, object]:
     """Return the text of a recipe, and what it holds as plain data."""
     content = read_utf8(existing_file(path)).decode("utf-8")
     return content, parse_yaml(content, str(path))
@@ -34,7 +34,7 @@ def read_recipe(path: Path) -> tuple[str, Any]:
 class Recipe:
     """A recipe as it is read: what all jobs share, and the texts that they turn out to need."""
 
-    def __init__(self, value: Any, path: Path):
+    def __init__(self, value: object, path: Path):
         asked = read_block(SweepFile, value, path.name)
         self.path, self.asked, self.resources = path, asked, asked.resources
         self.name = asked.name or path.stem

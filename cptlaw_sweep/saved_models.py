@@ -84,7 +84,7 @@ def _merged(model: Any, weights: dict[str, torch.Tensor]) -> dict[str, torch.Ten
     return merged
 
 
-def finish_folder(folder: Path, job: Job, store: Store, step: int, rows: list[dict[str, Any]]) -> None:
+def finish_folder(folder: Path, job: Job, store: Store, step: int, rows: list[dict[str, object]]) -> None:
     """Add tokenizer and card to the folder of a kept model."""
     spec = job.run.get("tokenizer")
     if spec is not None:
@@ -92,7 +92,7 @@ def finish_folder(folder: Path, job: Job, store: Store, step: int, rows: list[di
     (folder / "README.md").write_text(card(job, step, rows), encoding="utf-8")
 
 
-def card(job: Job, step: int, rows: list[dict[str, Any]]) -> str:
+def card(job: Job, step: int, rows: list[dict[str, object]]) -> str:
     """Return the card of a kept model."""
     size, tokens = (float(n) for n in (job.columns["n_params"], step * int(job.columns["batch_tokens"])))
     return render(

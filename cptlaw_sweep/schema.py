@@ -36,7 +36,7 @@ Log = Annotated[str, choice("jsonl", "tensorboard", "wandb")]
 def _by_key(**tags: str) -> Discriminator:
     """Return what chooses the kind of a block by a key that it has; `default` where it has none of them."""
 
-    def tag(value: Any) -> str:
+    def tag(value: object) -> str:
         keys = value if isinstance(value, Mapping) else ()
         return f"<{next((tags[key] for key in tags if key in keys), tags['default'])}>"
 
@@ -168,7 +168,7 @@ class Dataset(_Source):
         return self
 
 
-def _one_source(value: Any) -> Any:
+def _one_source(value: object) -> object:
     if isinstance(value, Mapping) and sum(kind in value for kind in ("files", "dataset", "ids")) != 1:
         raise problem(
             "expected one of `files` (paths), `ids` (Megatron's NAME of NAME.bin and NAME.idx) or `dataset` "
@@ -329,7 +329,7 @@ class Pretrain(Block):
     first_tokens_per_param: Positive = 0.25
 
 
-def _schedules(value: Any) -> list[dict[str, Any]]:
+def _schedules(value: object) -> list[dict[str, object]]:
     """Read schedules of adaptation: the fields of a phase without its steps; `peak` may be several rates."""
     result = []
     for one in value if isinstance(value, list) else [value]:

@@ -86,7 +86,7 @@ def count_gpt2(spec: Mapping[str, Any]) -> tuple[int, int]:
     return inner + (int(spec["vocabulary"]) + int(spec["context"])) * width, inner
 
 
-def gpt2_settings(spec: Mapping[str, Any]) -> dict[str, Any]:
+def gpt2_settings(spec: Mapping[str, Any]) -> dict[str, object]:
     """Return the configuration of a GPT-2-style decoder, as transformers names it."""
     return {
         "vocab_size": spec["vocabulary"],
@@ -123,7 +123,7 @@ def count_folder(folder: Path) -> tuple[int, int] | None:
     return (total, total - embeddings) if files else None
 
 
-def count_lora(spec: Mapping[str, Any], rank: int) -> int:
+def count_lora(spec: Mapping[str, object], rank: int) -> int:
     """Return the trainable parameters of adapters of some rank on all linear layers but the head (arXiv:2106.09685).
 
     Raises

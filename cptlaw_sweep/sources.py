@@ -22,7 +22,7 @@ Document = tuple[str, str]
 KINDS = (".jsonl", ".ndjson", ".jsonl.gz", ".txt", ".md", ".py", ".rst", ".parquet")
 
 
-def with_files(source: dict[str, Any], folder: Path, where: str) -> dict[str, Any]:
+def with_files(source: dict[str, Any], folder: Path, where: str) -> dict[str, object]:
     """Replace the patterns of a source by the files that they stand for, each with its SHA-256.
 
     Parameters
@@ -79,7 +79,7 @@ def identity(source: Mapping[str, Any]) -> dict[str, Any]:
     return {**source, "files": [[Path(entry["path"]).name, entry["sha256"]] for entry in source["files"]]}
 
 
-def documents(source: Mapping[str, Any]) -> Iterator[Document]:
+def documents(source: Mapping[str, object]) -> Iterator[Document]:
     """Read the documents of a source in order.
 
     Parameters
@@ -128,7 +128,7 @@ def _from_files(source: Mapping[str, Any]) -> Iterator[Document]:
             raise DataError(f"{path}: cannot be read ({error}).") from None
 
 
-def _from_file(file: IO[bytes], path: str, source: Mapping[str, Any]) -> Iterator[Document]:
+def _from_file(file: IO[bytes], path: str, source: Mapping[str, object]) -> Iterator[Document]:
     if ".jsonl" in path or ".ndjson" in path:
         for line, content in enumerate(file, 1):
             if content.strip():
@@ -154,7 +154,7 @@ def _from_file(file: IO[bytes], path: str, source: Mapping[str, Any]) -> Iterato
         yield Path(path).name, file.read().decode("utf-8")
 
 
-def _from_dataset(source: Mapping[str, Any]) -> Iterator[Document]:
+def _from_dataset(source: Mapping[str, object]) -> Iterator[Document]:
     with needed_for("reading a data set by name", "cptlaw[training]"):
         import datasets
     try:

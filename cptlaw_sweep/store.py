@@ -145,7 +145,7 @@ class Store:
         """Return what a JSON file holds."""
         return json.loads(self.read(name))
 
-    def write_json(self, name: str, value: Any) -> None:
+    def write_json(self, name: str, value: object) -> None:
         """Write a JSON file."""
         self.write(name, (json.dumps(value, indent=1, allow_nan=False) + "\n").encode())
 
@@ -158,7 +158,7 @@ class Store:
                     result.append(json.loads(line))
         return result
 
-    def write_lines(self, name: str, records: Iterable[Mapping[str, Any]]) -> None:
+    def write_lines(self, name: str, records: Iterable[Mapping[str, object]]) -> None:
         """Write a file of JSON Lines."""
         self.write(name, "".join(json.dumps(record, allow_nan=False) + "\n" for record in records).encode())
 
@@ -264,7 +264,7 @@ class Store:
     def _ids(self, folder: str) -> set[str]:
         return {name.removesuffix(".json") for name in self.names(folder) if name.endswith(".json")}
 
-    def put_result(self, job_id: str, rows: Iterable[Mapping[str, Any]], report: Mapping[str, Any]) -> None:
+    def put_result(self, job_id: str, rows: Iterable[Mapping[str, object]], report: Mapping[str, object]) -> None:
         """Write the measured rows of a job, then that it is finished.
 
         Parameters
@@ -283,7 +283,7 @@ class Store:
         """Return the measured rows of a finished job."""
         return [json.loads(line) for line in self.read(f"results/{job_id}.jsonl").splitlines()]
 
-    def get_report(self, job_id: str) -> dict[str, Any]:
+    def get_report(self, job_id: str) -> dict[str, object]:
         """Return how a finished job went."""
         return dict(self.read_json(f"done/{job_id}.json"))
 

@@ -55,7 +55,7 @@ def runs_table(sweep: Sweep, store: Store) -> pd.DataFrame:
     return _frame([*bases.values(), *rows])
 
 
-def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
+def _frame(rows: list[dict[str, object]]) -> pd.DataFrame:
     """Return rows as a table without empty columns, the weights of corpora last."""
     mixes = dict.fromkeys(name for row in rows for name in row if name.startswith("mix_"))
     return pd.DataFrame(rows, columns=[*COLUMNS, *mixes]).dropna(axis="columns", how="all")
@@ -81,19 +81,19 @@ def _row(job: Job, measured: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def merged_name(run: str, weight: Any) -> str:
+def merged_name(run: str, weight: object) -> str:
     """Return what a run is called where it is merged with its base model."""
     return f"{run}-w{weight:g}"
 
 
-def _of_base_model(row: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _of_base_model(row: Mapping[str, object], name: str) -> dict[str, object]:
     """Return a loss before the first step of CPT, of which no mix and no order of data are known."""
     kept = {column: value for column, value in row.items() if not column.startswith("mix_")}
     base = {**kept, "run": name, "tokens": 0, "flops": 0.0, "step": 0, "replay": None, "order": None}
     return base | ({"phase": "cpt"} if "phase" in kept else {})
 
 
-def _along_pretraining(job: Job, row: dict[str, Any]) -> dict[str, Any]:
+def _along_pretraining(job: Job, row: dict[str, Any]) -> dict[str, object]:
     """Return a loss along pre-training: of the trunk, or of a decay; tokens are those of pre-training."""
     spent = row["tokens"] / job.columns["n_params"]
     return {**row, "run": job.columns.get("trunk") or job.name, "ptpp": spent, "replay": None, "order": None}

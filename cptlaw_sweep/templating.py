@@ -7,7 +7,7 @@ import math
 import shlex
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cptlaw.errors import needed_for
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-def render(name: str, **values: Any) -> str:
+def render(name: str, **values: object) -> str:
     """Return the text of a template, such as ``"megatron.sh"``."""
     return _environment().get_template(f"{name}.j2").render(values)
 
 
-def _one_line(value: Any) -> str:
+def _one_line(value: object) -> str:
     # A name must not end a comment, nor hold what neither YAML nor Python takes in one.
     return " ".join("".join(each if each.isprintable() else " " for each in str(value)).split())
 
@@ -33,7 +33,7 @@ def _environment() -> jinja2.Environment:
         import jinja2
     import yaml
 
-    def as_yaml(value: Any) -> str:
+    def as_yaml(value: object) -> str:
         style = '"' if isinstance(value, str) else None
         text: str = yaml.safe_dump(value, default_flow_style=True, default_style=style, width=math.inf, sort_keys=False)
         return text.removesuffix("...\n").strip()

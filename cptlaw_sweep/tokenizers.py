@@ -61,7 +61,7 @@ def spec_of(
     return {"kind": "pretrained", "content": content, "called": place.name}, str(place)
 
 
-def identity_of(spec: Mapping[str, Any]) -> dict[str, Any]:
+def identity_of(spec: Mapping[str, object]) -> dict[str, object]:
     """Return what of a tokenizer decides about ids: not what its folder is called."""
     return {key: value for key, value in spec.items() if key != "called"}
 
@@ -133,7 +133,7 @@ def _pretrained(spec: Mapping[str, Any], place: str | None) -> Tokenizer:
     return Tokenizer(lambda texts: whole(texts, add_special_tokens=False)["input_ids"], len(whole), whole.eos_token_id)
 
 
-def load_pretrained(spec: Mapping[str, Any], place: str | None) -> Any:
+def load_pretrained(spec: Mapping[str, object], place: str | None) -> Any:
     """Return the tokenizer of transformers that a folder or a name stands for."""
     with needed_for("reading a given tokenizer", "cptlaw[training]"):
         import transformers
@@ -144,7 +144,7 @@ def load_pretrained(spec: Mapping[str, Any], place: str | None) -> Any:
         raise DataError(f"tokenizer {name_of(spec)!r} cannot be loaded ({error}).") from None
 
 
-def as_pretrained(spec: Mapping[str, Any], store: Store, place: str | None) -> Any:
+def as_pretrained(spec: Mapping[str, object], store: Store, place: str | None) -> Any:
     """Return the tokenizer of a sweep as one of transformers, to be kept beside a model."""
     if spec["kind"] == "pretrained":
         return load_pretrained(spec, place)
@@ -169,5 +169,5 @@ def _byte_symbols() -> list[str]:
     return [chr(byte if byte in printable else 256 + others.index(byte)) for byte in range(256)]
 
 
-def _file_of(spec: Mapping[str, Any]) -> str:
+def _file_of(spec: Mapping[str, object]) -> str:
     return f"tokenizers/{hashlib.sha256(repr(sorted(spec.items())).encode()).hexdigest()[:20]}.json"

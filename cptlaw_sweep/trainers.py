@@ -192,7 +192,7 @@ class Run:
         return [*([] if self.schedule in known else [unknown]), *self.left_out]
 
     @property
-    def scheduler(self) -> dict[str, Any]:
+    def scheduler(self) -> dict[str, object]:
         """The schedule as transformers names it."""
         if self.schedule == "cosine":
             kwargs = {"lr_scheduler_kwargs": {"min_lr_rate": self.end}} if self.end else {}
@@ -222,7 +222,7 @@ class Run:
         )
 
     @property
-    def arguments(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, object]:
         """What `transformers.TrainingArguments`, and all trainers that hand these on, take by name."""
         optimizer = self.optimizer
         result: dict[str, Any] = {
@@ -246,17 +246,17 @@ class Run:
 
 
 def export(
-    answer: str | Path | Mapping[str, Any],
+    answer: str | Path | Mapping[str, object],
     to: str,
     folder: str | Path = ".",
     *,
     base: str | None = None,
-    gpus: Any = None,
-    lr_peak: Any = None,
-    context: Any = 4096,
-    batch: Any = None,
-    warmup: Any = 0.01,
-    end: Any = 0.1,
+    gpus: float | str | None = None,
+    lr_peak: float | str | None = None,
+    context: float | str | None = 4096,
+    batch: float | str | None = None,
+    warmup: float | str | None = 0.01,
+    end: float | str | None = 0.1,
 ) -> list[Path]:
     """Write the run of an answer as the configuration of a trainer. Where that fails, nothing is left in the folder.
 
@@ -352,15 +352,15 @@ def _file_name(name: str, ending: str, taken: Mapping[str, str]) -> str:
 
 
 def run_of_answer(
-    answer: Any,
+    answer: object,
     *,
     base: str | None = None,
-    gpus: Any = None,
-    lr_peak: Any = None,
-    context: Any = 4096,
-    batch: Any = None,
-    warmup: Any = 0.01,
-    end: Any = 0.1,
+    gpus: float | str | None = None,
+    lr_peak: float | str | None = None,
+    context: float | str | None = 4096,
+    batch: float | str | None = None,
+    warmup: float | str | None = 0.01,
+    end: float | str | None = 0.1,
 ) -> Run:
     """Return the run of an answer: a cosine over all its tokens, both losses evaluated from step 0 on; see `export`."""
     found = read_answer(answer)
@@ -422,7 +422,7 @@ def within(value: Any, name: str, low: float, high: float) -> float:
     return number
 
 
-def whole(value: Any, name: str, low: int, high: int) -> int:
+def whole(value: object, name: str, low: int, high: int) -> int:
     """Read a whole number in a range, such as ``"4K"``."""
     number = within(value, name, low, high)
     if number != int(number):
@@ -430,7 +430,7 @@ def whole(value: Any, name: str, low: int, high: int) -> int:
     return int(number)
 
 
-def _printable(text: Any, name: str) -> str:
+def _printable(text: object, name: str) -> str:
     if not isinstance(text, str) or not text.isprintable() or not text.strip() or len(text) > LONGEST_NAME:
         raise UsageError(f"{name}: {shown(text)}. Expected the name or the folder of a model.")
     return text
@@ -480,7 +480,7 @@ def run_of_job(job: Job, sweep: Sweep) -> Run:
     )
 
 
-def _left_out(job: Job, phase: Mapping[str, Any], corpora: Sequence[Corpus]) -> list[str]:
+def _left_out(job: Job, phase: Mapping[str, object], corpora: Sequence[Corpus]) -> list[str]:
     """Return what no other trainer can say of a run of a sweep."""
     values = [
         f"{corpus.source['validation']:.3g} of {corpus.name!r} is held out by the sweep and is in these files: take it "

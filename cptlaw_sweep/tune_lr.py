@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import Finding
@@ -146,7 +147,7 @@ class _Trial:
         self.guess = rate_of(peak, chosen[0].name, chosen[0].total, f"{path.name}: peak")
         self._sweeps: dict[float, Sweep] = {}
         self._jobs: dict[str, Job] = {}
-        self._texts: dict[str, Any] = {}
+        self._texts: dict[str, object] = {}
 
     def job(self, name: str, rate: float) -> Job:
         """Return the run of a model at a rate; what it needs is noted too."""
@@ -172,7 +173,7 @@ class _Trial:
             # Short and annealed to zero: trials at a constant rate would prefer rates that are too low for a run that
             # decays.
             short = {"ptpp": [min(MOST_PTPP, *self._pretrain.ptpp)], "end": [0.0], "points_per_doubling": None}
-            changed: dict[str, Any] = {
+            changed: dict[str, object] = {
                 "pretrain": self._pretrain.model_copy(update={"peak": rate, **short}),
                 "models": {name: self._asked.models[name] for name in self.models},
                 "adapt": [],
@@ -186,7 +187,7 @@ class _Trial:
         return self._asked.model_copy(update={**changed, "keep": "no", "evaluate": None, "log": ["jsonl"]})
 
 
-def vertex(rates: Any, losses: Any) -> tuple[float, int]:
+def vertex(rates: ArrayLike, losses: ArrayLike) -> tuple[float, int]:
     """Return the best rate, and -1 or 1 where it lies at the lower or upper end of those tried, else 0.
 
     Parameters

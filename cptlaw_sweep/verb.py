@@ -127,7 +127,7 @@ def merge(base: str, adapted: str, weight: float, output: str) -> None:
     "--end", metavar="X", default="10%", show_default=True, help="Share of the peak at which the cosine ends."
 )
 @options.as_json
-def export(answer: str, to: str, output: str, **how: Any) -> None:
+def export(answer: str, to: str, output: str, **how: object) -> None:
     """Write the run of an answer as the configuration of a trainer.
 
     What an answer cannot know stands in capitals there: where the texts lie, and the base model where it has no name.

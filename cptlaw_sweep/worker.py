@@ -11,7 +11,6 @@ import time
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from cptlaw.errors import DataError, UsageError
 from cptlaw.writing import make_folder
@@ -19,7 +18,7 @@ from cptlaw_sweep.jobs import Job
 from cptlaw_sweep.store import Store
 
 
-def run_job(job_dict: Mapping[str, Any], store_url: str) -> None:
+def run_job(job_dict: Mapping[str, object], store_url: str) -> None:
     """Run one job in this process. Once it returns, the store holds the result, or why there is none.
 
     Calling it again does nothing for a finished job, and goes on from the last checkpoint of one that was stopped.
@@ -55,7 +54,7 @@ def run_job(job_dict: Mapping[str, Any], store_url: str) -> None:
             sys.exit(1)
 
 
-def run_or_say(job_dict: Mapping[str, Any], store_url: str) -> str | None:
+def run_or_say(job_dict: Mapping[str, object], store_url: str) -> str | None:
     """Run one job as `run_job` does; return why it failed where not even that could be written to the store."""
     try:
         run_job(job_dict, store_url)

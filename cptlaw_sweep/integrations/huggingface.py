@@ -35,7 +35,9 @@ def harmless(hook: Callable[..., None]) -> Callable[..., None]:
     """Let a hook of the callback fail without ending the training: it warns, once, and the callback stays silent."""
 
     @functools.wraps(hook)
-    def run(self: TrainerCallback, args: Any, state: Any, control: Any, *more: Any, **given: Any) -> None:
+    def run(
+        self: TrainerCallback, args: object, state: object, control: object, *more: object, **given: object
+    ) -> None:
         if self._failed:
             return
         try:
@@ -128,7 +130,7 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
         self._warmup, self._failed = 0, False
         self._said: set[str] = set()
 
-    def attach(self, trainer: Any) -> TrainerCallback:
+    def attach(self, trainer: object) -> TrainerCallback:
         """Measure on the trainer's validation sets, and send forecasts to where it reports (TensorBoard, W&B).
 
         Parameters
@@ -140,7 +142,7 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
         return self
 
     @harmless
-    def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+    def on_train_begin(self, args: Any, state: Any, control: object, **given: Any) -> None:
         """Read the whole plan of the learning rate, choose when to look, and measure the base model."""
         past = {entry["step"]: entry["learning_rate"] for entry in state.log_history if "learning_rate" in entry}
         rates = planned_rates(given.get("lr_scheduler"), state.max_steps, past)
@@ -164,7 +166,7 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
         if self._rule.max_forgetting is not None and not is_measured:
             self._warn("max_forgetting needs the base model's loss: set eval_on_start=True, or attach(trainer).")
 
-    def _own_losses(self, args: Any, state: Any, optimizer: Any) -> HeldOutLosses | None:
+    def _own_losses(self, args: Any, state: object, optimizer: object) -> HeldOutLosses | None:
         """Return what the callback measures by itself; nothing, and say so, where it has to take evaluations."""
         try:
             return held_out(self._trainer, self._names, optimizer, self._rows)
@@ -189,7 +191,7 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
                 self._held_out.keep(int(entry["measured/rows"]))
 
     @harmless
-    def on_step_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+    def on_step_end(self, args: object, state: Any, control: object, **given: Any) -> None:
         """Note the rate where it is not planned; at a look measure, forecast the end and give advice."""
         if self._rates and given.get("optimizer") is not None:
             self._rates[state.global_step] = _rate_of(given["optimizer"])
@@ -227,7 +229,7 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
 
     @harmless
     def on_evaluate(
-        self, args: Any, state: Any, control: Any, metrics: Mapping[str, float] | None = None, **given: Any
+        self, args: object, state: Any, control: object, metrics: Mapping[str, float] | None = None, **given: object
     ) -> None:
         """Note the losses of an evaluation, where the callback does not measure by itself."""
         if self._held_out is not None:
@@ -310,7 +312,7 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
             logger.warning("cptlaw: %s", text)
 
 
-def held_out(trainer: Any, names: Mapping[str, str], optimizer: Any, rows: int) -> HeldOutLosses:
+def held_out(trainer: Any, names: Mapping[str, str], optimizer: object, rows: int) -> HeldOutLosses:
     """Return what can be measured beside a trainer, on its own validation sets.
 
     Parameters
@@ -348,7 +350,7 @@ def held_out(trainer: Any, names: Mapping[str, str], optimizer: Any, rows: int) 
     return HeldOutLosses(sets, collate, batch_size=trainer.args.eval_batch_size, rows=rows)
 
 
-def _is_count(value: Any) -> bool:
+def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 

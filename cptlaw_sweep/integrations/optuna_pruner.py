@@ -40,7 +40,7 @@ class LawPruner(optuna.pruners.BasePruner):  # type: ignore[misc, unused-ignore]
         StopRule(schedule, {} if max_loss is None else {"target": max_loss}, margin=margin)  # a slip shows here
         self._warned = WarnedOnce()
 
-    def prune(self, study: Any, trial: Any) -> bool:
+    def prune(self, study: object, trial: object) -> bool:
         """Return whether a trial is to be pruned after its last report."""
         try:
             return self._is_lost(study, trial)

@@ -52,7 +52,7 @@ class LawStopper(Stopper):  # type: ignore[misc, unused-ignore]
         self._best = math.inf
         self._warned = WarnedOnce()
 
-    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+    def __call__(self, trial_id: str, result: dict[str, object]) -> bool:
         """Return whether a trial is to be stopped after a result."""
         try:
             return self._is_lost(trial_id, result)

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import Finding, Severity
@@ -52,7 +53,7 @@ COST = 0.01  # share of the training's time that forecasts may take
 KNOWN_WITHIN = 2.0  # factor around a forecast beyond which it says nothing: it is not logged, and waits for more rows
 
 
-def doubt_of(loss: Any, lo: Any, progress: Any, falling: Any = 0.0) -> Any:
+def doubt_of(loss: Any, lo: ArrayLike, progress: Any, falling: ArrayLike = 0.0) -> Any:
     """Return the doubt of forecasts of the end, in nats, (looks,).
 
     Parameters
@@ -73,7 +74,7 @@ def doubt_of(loss: Any, lo: Any, progress: Any, falling: Any = 0.0) -> Any:
     return np.maximum(np.sqrt((WIDTH * (level - np.asarray(lo))) ** 2 + ahead**2 + annealing**2), 1e-12)
 
 
-def falling_after(rates: Any, step: int) -> float:
+def falling_after(rates: ArrayLike, step: int) -> float:
     """Return the share of the peak rate that is still to fall after a step.
 
     Parameters
