@@ -3,9 +3,8 @@
     python tests/counting.py            what each work costs now, beside tests/counts.yaml
     python tests/counting.py --write    write that into tests/counts.yaml
 
-Counted are fits, evaluations of a law's objective in searches and polishes, the rows that these go over, sets of points
-at which all laws of a fit are asked for their losses, grids of plans, and files that are written.
-`tests/test_counts.py` holds each work to its count and a tenth more.
+Counted are fits, evaluations of a law's objective in searches and polishes, the rows that these go over, and files that
+are written. `tests/test_counts.py` holds each work to its count and a tenth more.
 """
 
 import argparse
@@ -21,11 +20,9 @@ import yaml
 
 import cptlaw as cl
 from cptlaw import examples
-from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.fit_cache import FITS
 from cptlaw.fitting.solving import varpro
 from cptlaw.fitting.solving.objective import Objective
-from cptlaw.planning import solve
 
 TABLE = Path(__file__).with_name("counts.yaml")
 README = {"n_params": 124672, "ptpp": 279, "tokens": "1M", "max_forgetting": "25%"}  # its question to en-fr-pilot
@@ -35,10 +32,9 @@ POINT = "n_params=124672,tokens=1M,replay=25%,ptpp=279,lr_peak=3e-3"
 @contextlib.contextmanager
 def counted():
     """Count what is done inside."""
-    counts = collections.Counter(fits=0, evaluations=0, rows=0, forecasts=0, grids=0)
+    counts = collections.Counter(fits=0, evaluations=0, rows=0)
     fitting = importlib.import_module("cptlaw.fitting.fit_rows")
     minimise, evaluate, search = fitting.minimise, Objective.evaluate, varpro._evaluate
-    computed, excess = Fit._computed, solve.worst_excess
 
     def counted_fit(*args, **how):
         counts["fits"] += 1
@@ -54,17 +50,7 @@ def counted():
         counts["rows"] += problem.n * len(z)
         return search(problem, z, *how, **more)
 
-    def counted_forecast(self, rows):
-        counts["forecasts"] += 1
-        return computed(self, rows)
-
-    def counted_grid(limits, points):
-        counts["grids"] += 1
-        return excess(limits, points)
-
     with (
-        mock.patch.object(Fit, "_computed", counted_forecast),
-        mock.patch.object(solve, "worst_excess", counted_grid),
         mock.patch.object(fitting, "minimise", counted_fit),
         mock.patch.object(Objective, "evaluate", counted_polish),
         mock.patch.object(varpro, "_evaluate", counted_search),

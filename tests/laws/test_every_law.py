@@ -8,7 +8,6 @@ from cases import cases, own_inputs, specs
 from cptlaw.errors import DataError, UsageError
 from cptlaw.laws import LAWS, card, law
 from cptlaw.laws.base import Law, Shape
-from cptlaw.laws.inputs import Columns
 from cptlaw.testing import NonConformingLawError, check_law, random_rows
 
 ROW = pd.DataFrame({"n_params": [1.8e9], "tokens": [10e9], "replay": [0.8]})
@@ -38,36 +37,6 @@ def test_agrees_with_plain_formula(case):
     frame = random_rows(chosen, np.random.default_rng(3)).assign(ptpp=50.0, replay=np.linspace(0.05, 0.95, 40))
     expected = case.formula(case.truth, *own_inputs(chosen, frame))
     assert chosen.predict(case.truth, frame) == pytest.approx(expected, rel=1e-12)
-
-
-READS = ("bind", "_column", "inputs_of")
-
-
-@pytest.mark.parametrize("spec", ["shared-tokens", "chinchilla", "dcpt-l3", "ptpp-floor", "ptpp-gated-floor:bend=2"])
-def test_it_makes_the_same_of_columns_and_of_a_table(spec):
-    chosen, rng = law(spec), np.random.default_rng(5)
-    frame = random_rows(chosen, rng)
-    if spec == "shared-tokens":  # which fills in what base models leave open
-        frame.loc[3, ["tokens", "replay", "lr_peak"]] = [0.0, np.nan, np.nan]
-    params = dict.fromkeys(chosen.parameters, 0.3)
-    expected = chosen.predict(params, frame, "source")
-    assert np.isfinite(expected).all()
-    assert chosen.predict(params, Columns.of(frame), "source").tolist() == expected.tolist()
-    some = np.array([3, 7])
-    assert chosen.predict(params, Columns.of(frame).take(some), "source") == pytest.approx(expected[some], rel=1e-13)
-
-
-def test_a_law_that_reads_rows_in_a_way_of_its_own_gets_a_table():
-    for chosen in map(law, specs()):
-        own = any(getattr(type(chosen), name) is not getattr(Law, name) for name in READS)
-        assert not (own and chosen.takes_columns) or chosen.name == "shared-tokens"
-
-
-def test_rows_of_columns_keep_their_names_in_messages():
-    rows = Columns.of(one_row(n_params=1e9, tokens=-1.0).set_axis(["row seven"]))
-    with pytest.raises(DataError, match="row row seven has -1"):
-        law("chinchilla").bind(rows)
-    assert rows.assign(replay=0.5).to_pandas()["replay"].tolist() == [0.5]
 
 
 def test_ratio_is_the_share_of_the_corpus_that_each_law_means():
