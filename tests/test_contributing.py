@@ -1,4 +1,4 @@
-"""A stranger adds a law, a reader, a figure and an option by CONTRIBUTING.md alone: its examples run as printed."""
+"""A stranger adds a law, reader, figure, option and kind of plan by CONTRIBUTING.md alone: its examples run."""
 
 import os
 import re
@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-# What is looked at in the house with the four additions, in a process of its own.
+# What is looked at in the house with the five additions, in a process of its own.
 LOOK = """
 import pathlib
 import cptlaw as cl
@@ -33,6 +33,8 @@ figure = cl.figures.losses_by_size(fits[0])
 assert len(figure.data) == fits[0].n_points and figure.drawing.data
 plan = cl.plan.trade_off(*fits, n_params="125K", ptpp=279, tokens="1M", max_forgetting="30%", batch_tokens="4M")
 assert plan.feasible
+plan = cl.plan.least_replay(*fits, n_params="125K", ptpp=279, tokens="1M", max_forgetting="20%")
+assert plan.feasible and abs(plan.forgetting - 0.2) < 1e-6
 """
 
 
@@ -74,7 +76,23 @@ def house(tmp_path_factory):
     text = scenario.read_text(encoding="utf-8")
     assert head in text
     scenario.write_text(text.replace(head, f"{head}\n\n{textwrap.indent(entry.strip(), '    ')}\n"), encoding="utf-8")
+    kind = "## How a kind of plan is added"
+    (house / "cptlaw/planning/mixes/least_replay.py").write_text(
+        f'"""A plan."""\n\n{block(kind, "    from dataclasses import")}'
+    )
+    for file, before, starts in (
+        ("planning/scenario.py", "class LimitedData(", "    class LeastReplay(Limited"),
+        ("planning/__init__.py", '    "mixes.pareto"', '    "mixes.least_replay"'),
+        ("cli/plan.py", '@question("limited-data"', "    @question("),
+    ):
+        _enter(house / "cptlaw" / file, before, block(kind, starts) + "\n\n")
     return house
+
+
+def _enter(path: Path, before: str, entry: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert text.count(before) == 1
+    path.write_text(text.replace(before, entry + before), encoding="utf-8")
 
 
 def run(house, *words):
@@ -91,6 +109,8 @@ def test_what_the_page_has_one_write_is_found_and_works(house):
     assert "L = E + A/N^alpha + B/D^beta + G/P^zeta" in ran.stdout
     ran = run(house, "-m", "cptlaw", "plan", "trade-off", "--help")
     assert re.search(r"--batch-tokens\s+D", ran.stdout)
+    ran = run(house, "-m", "cptlaw", "plan", "least-replay", "--help")
+    assert re.search(r"--tokens\s+D .*\n?.*\[required\]", ran.stdout)
 
 
 def test_the_law_of_the_page_is_held_by_the_suite(house):
