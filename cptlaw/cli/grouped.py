@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-# Group -> names of its parameters, in order, the same for every verb. What stands in none is the verb's own (`OTHERS`).
+# Group -> names of its parameters, in order, the same for every verb. What stands in none is the verb's own.
 GROUPS: dict[str, tuple[str, ...]] = {
     "The table": (
         *("source_eval", "target_eval", "on", "where", "law_name", "law_names", "columns", "losses", "score_columns"),
@@ -16,6 +16,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
             "domain",
             "anyway",
             "schedules",
+            "run",
             "fit_where",
             "test_where",
             "anchors_where",
@@ -41,7 +42,6 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "The search": ("delta", "starts", "seed", "fix", "tie", "bound", "prior", "restraint"),
     "Output": ("output", "json", "verbose", "quiet", "explain", "pilots", "title", "png", "pdf", "force", "strict"),
 }
-OTHERS = "Of this verb"
 _PLACES = {name: place for place, name in enumerate(name for names in GROUPS.values() for name in names)}
 _ALL = "cptlaw.help-all"
 
@@ -72,7 +72,8 @@ class Grouped(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options in their groups."""
         of_group = {name: group for group, names in GROUPS.items() for name in names}
-        rows: dict[str, list[tuple[int, tuple[str, str]]]] = {group: [] for group in (OTHERS, *GROUPS)}
+        own = f"Options of {ctx.info_name} alone"
+        rows: dict[str, list[tuple[int, tuple[str, str]]]] = {group: [] for group in (own, *GROUPS)}
         hidden = 0
         for option in self.get_params(ctx):
             shown = option.get_help_record(ctx) if isinstance(option, click.Option) else None
@@ -82,7 +83,7 @@ class Grouped(click.Command):
             if self.few and name not in self.few and not ctx.meta.get(_ALL):
                 hidden += 1
                 continue
-            rows[of_group.get(name, OTHERS)].append((self.place(name), shown))
+            rows[of_group.get(name, own)].append((self.place(name), shown))
         for group, listed in rows.items():
             if listed:
                 with formatter.section(group):

@@ -79,7 +79,8 @@ def test_every_verb_has_its_options_in_groups_none_left_out(call):
         code, out, _ = call(*words, "--help-all" if getattr(command, "few", ()) else "--help")
         assert code == 0
         headings = re.findall(r"^([A-Z][\w ]+):$", out, re.MULTILINE)
-        order = ("Of this verb", "The table", "The question", "Limits", "The schedule", "The search", "Output")
+        own = f"Options of {words[-1]} alone"
+        order = (own, "The table", "The question", "Limits", "The schedule", "The search", "Output")
         assert headings == [group for group in order if group in headings], words
         shown = set(re.findall(r"^  (?:-\w, )?(-[-\w]+)", out, re.MULTILINE))
         wanted = {max(one.opts, key=len) for one in command.params if isinstance(one, click.Option)}
