@@ -176,10 +176,10 @@ def test_command_line_writes_the_page_and_ends_with_3_where_no_plan_is(undrawn, 
     assert "No mix keeps the limit on" in page.read_text(encoding="utf-8")
 
 
-def test_the_front_is_drawn_under_a_risk(runs, files, monkeypatch):
+def test_the_front_is_drawn_under_a_risk(runs, monkeypatch):
     """Its limits hold with a probability in the plan; the front of all compromises has none of its own."""
     monkeypatch.setattr(drawings, "FRONT_POINTS", 3)
-    fits = tuple(cl.load_fit(files / f"{on}.json") for on in ("target", "source"))
+    fits = tuple(cl.fit("ptpp-floor", runs, on=on, where=ROWS) for on in ("target", "source"))
     asked = {**MODEL, "max_target_loss": 1.7, "risk": 0.8}
     subject = Subject.of(runs, fits, {}, asked, None, None)
     assert subject.plan.risk == 0.8
