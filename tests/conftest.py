@@ -19,6 +19,11 @@ settings.load_profile("any-machine")
 FITS.most_fits = 2_000  # of all tests of a process, where a session of a user has a few dozen
 
 
+def pytest_collection_modifyitems(items):
+    """Trainings first: the longest tests, for one of which all other workers would wait at the end."""
+    items.sort(key=lambda item: "tests/training/" not in item.nodeid)
+
+
 class Patched(pytest.MonkeyPatch):
     """Patches of code, under which nothing that was fitted before holds, and after which it holds again."""
 
