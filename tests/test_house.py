@@ -43,10 +43,10 @@ CEILINGS = {
     "answering": 2330,
     "cli": 1010,
     "examples": 33,
-    "fitting": 6070,
-    "forecasting": 3937,
+    "fitting": 6143,
+    "forecasting": 3940,
     "importing": 2115,
-    "laws": 3680,
+    "laws": 3705,
     "planning": 4881,
     "reporting": 2220,
     "runs": 4700,
@@ -54,7 +54,7 @@ CEILINGS = {
     "cptlaw_app": 480,
     "cptlaw_sweep": 5213,
 }
-IN_ALL = 38260
+IN_ALL = 38378
 POSITIONAL = 6  # parameters that may be given by place; options are named
 UNTYPED = 1149  # annotations of arguments, results and variables that hold `Any`; it goes down with what is typed
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
