@@ -14,12 +14,15 @@ import struct
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cptlaw.laws.calculus import Array
 from cptlaw.units import format_percent, format_quantity
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 WIDTH, LETTER = 640, 6.4  # pixels: of the picture, and of a letter of a legend
 MARGIN = 0.04  # of the range of what is drawn, beside it
@@ -29,7 +32,7 @@ CONTOURS = 7  # of a map whose levels are not named
 INK, QUIET, GRID = "#1f2328", "#59636e", "#e3e6ea"
 
 
-def still(drawing: Any, label: str) -> str:
+def still(drawing: go.Figure, label: str) -> str:
     """Return a Plotly figure as an SVG element.
 
     Parameters

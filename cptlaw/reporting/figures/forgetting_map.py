@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -23,6 +23,9 @@ from cptlaw.reporting.figures.figure import INK, MAP_COLOURS, STAR, Figure, axis
 from cptlaw.reporting.figures.losses_by_replay import losses_by_replay
 from cptlaw.reporting.still import tick_step
 from cptlaw.units import format_percent, format_quantity
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 ROWS, COLUMNS = 51, 61  # of the map: replay, tokens
 RISKS = (0.8, 0.95)
@@ -178,7 +181,7 @@ def _grid(mix: FittedMix, plan: MixPlan | None, max_tokens: float) -> tuple[Arra
     return np.geomspace(low, max(high, max_tokens), COLUMNS), replay
 
 
-def _limits(drawing: Any, mix: FittedMix, risks: Sequence[float], data: pd.DataFrame) -> list[str]:
+def _limits(drawing: go.Figure, mix: FittedMix, risks: Sequence[float], data: pd.DataFrame) -> list[str]:
     """Shade what breaks a limit, draw the edge, and the same edge at each risk; say which of them the map shows.
 
     Edges are contours and no function of replay: forgetting grows with tokens, so that more of them may break a limit.

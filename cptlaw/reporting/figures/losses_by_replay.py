@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -11,6 +11,9 @@ from cptlaw.planning import MixPlan
 from cptlaw.planning.loss import Loss
 from cptlaw.reporting.figures.figure import COLOURS, DASHES, INK, STAR, Figure, add_limit, axis, bars, blank, level_text
 from cptlaw.units import format_quantity
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 PLACES = 61
 SAME = 0.05  # e-folds: sizes, budgets and tokens closer than this are one
@@ -73,7 +76,7 @@ def _tokens(plan: MixPlan, replay: Any) -> Any:
     return np.full(len(replay), float(tokens))
 
 
-def _mark(drawing: Any, plan: MixPlan) -> None:
+def _mark(drawing: go.Figure, plan: MixPlan) -> None:
     if not plan.feasible or plan.replay is None:
         return
     for name in ("target_loss", "source_loss"):
@@ -92,7 +95,7 @@ def _mark(drawing: Any, plan: MixPlan) -> None:
         )
 
 
-def _rings(drawing: Any, loss: Loss, tokens: float, colour: str) -> str:
+def _rings(drawing: go.Figure, loss: Loss, tokens: float, colour: str) -> str:
     """Draw what was measured nearest to the plan, and the forecast for it; return what the caption says of it."""
     wanted = {**loss.known, "tokens": tokens}
     rows, at = loss.fit.data, {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,9 @@ from cptlaw.reporting.figures.figure import (
 )
 from cptlaw.runs.metrics import unit_of
 from cptlaw.units import format_percent, format_quantity
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 MOST_LEVELS = 4  # of a facet; more would be too small to read
 MOST_LINES = 6
@@ -115,7 +118,7 @@ def _at(data: pd.DataFrame, where: dict[str, Any]) -> pd.DataFrame:
     return data
 
 
-def _add(drawing: Any, part: pd.DataFrame, along: str, place: int, label: str, panel: int) -> None:
+def _add(drawing: go.Figure, part: pd.DataFrame, along: str, place: int, label: str, panel: int) -> None:
     colour = COLOURS[place % len(COLOURS)]
     ids = Panels((), 1).ids(panel)
     # Inputs that no facet shows, such as a domain, would zigzag: the line follows their mean.
@@ -147,7 +150,7 @@ def _add(drawing: Any, part: pd.DataFrame, along: str, place: int, label: str, p
     )
 
 
-def _legend_once(drawing: Any) -> None:
+def _legend_once(drawing: go.Figure) -> None:
     seen: set[str] = set()
     for trace in drawing.data:
         if trace.mode == "markers":
