@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -21,6 +21,9 @@ from cptlaw.runs import check_parquet_size
 from cptlaw.units import format_quantity
 from cptlaw_app.labels import FIRST, LABELS
 from cptlaw_app.tables import Shelf, Upload
+
+Key = TypeVar("Key")
+Kept = TypeVar("Kept")
 
 AT_A_TIME = 2
 MOST_KEPT = 16  # answers, so that an address that is opened again is there at once
@@ -81,7 +84,7 @@ class Problem:
 
 
 @cache
-def verb() -> Any:
+def verb() -> click.Command:
     """Return the verb `answer`, the one declaration of what can be asked and of what its help shows at once."""
     return next(command for command in commands() if command.name == "answer")
 
@@ -124,8 +127,8 @@ class Desk:
 
     def __init__(self, shelf: Shelf, runs: cl.Runs | None = None, where: str = "") -> None:
         self.shelf, self.runs, self.where = shelf, runs, where
-        self._kept: OrderedDict[Any, Any] = OrderedDict()
-        self._read: OrderedDict[Any, cl.Runs] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, tuple[tuple[str, str], ...]], cl.Answer] = OrderedDict()
+        self._read: OrderedDict[tuple[str, str], cl.Runs] = OrderedDict()
         # Answers take all of a processor: a few at a time are as fast, and a crowd of them cannot block the page.
         self._work, self._lock = threading.Semaphore(AT_A_TIME), threading.Lock()
 
@@ -135,7 +138,7 @@ class Desk:
             return {"table": EXAMPLE, **EXAMPLE_QUESTION}
         return {"table": GIVEN, **({"where": self.where} if self.where else {})}
 
-    def ask(self, given: Mapping[str, str]) -> Any:
+    def ask(self, given: Mapping[str, str]) -> cl.Answer | Problem:
         """Return the answer to a filled form, or the `Problem` that it has."""
         asked, table = filled(given), given.get("table", NO_RUNS)
         key = (table, tuple(sorted(asked.items())))
@@ -149,13 +152,13 @@ class Desk:
         self._keep(self._kept, key, result, MOST_KEPT)
         return result
 
-    def _keep(self, kept: OrderedDict[Any, Any], key: Any, value: Any, most: int) -> None:
+    def _keep(self, kept: OrderedDict[Key, Kept], key: Key, value: Kept, most: int) -> None:
         with self._lock:
             kept[key] = value
             while len(kept) > most:
                 kept.popitem(last=False)
 
-    def read(self, given: Mapping[str, str]) -> Any:
+    def read(self, given: Mapping[str, str]) -> cl.Reading | Problem | None:
         """Return what was understood of the table that a form names, the `Problem` with it, or ``None`` without one."""
         table = given.get("table", NO_RUNS)
         if table == NO_RUNS:
@@ -176,13 +179,13 @@ class Desk:
         """Return how a table is called: that with which the app was started, or one that was brought."""
         return self.runs.label if table == GIVEN and self.runs is not None else self.shelf.get(table).name
 
-    def _answer(self, table: str, asked: Mapping[str, str]) -> Any:
+    def _answer(self, table: str, asked: Mapping[str, str]) -> cl.Answer:
         with parsed(asked) as read:
             reading = {name: read[name] for name in options.READING}
             question = {one.name: read[one.name] for one in fields() if not one.of_table}
             return cl.answer(self._runs(table, reading), seed=read.get("seed", 0), **question)
 
-    def _runs(self, table: str, reading: dict[str, Any]) -> Any:
+    def _runs(self, table: str, reading: dict[str, Any]) -> cl.Runs | None:
         if table == NO_RUNS:
             return None
         if table == EXAMPLE:
@@ -229,7 +232,7 @@ def parsed(asked: Mapping[str, str]) -> Iterator[dict[str, Any]]:
         yield dict(context.params)
 
 
-def _or_problem(work: Callable[[], Any]) -> Any:
+def _or_problem(work: Callable[[], Kept]) -> Kept | Problem:
     """Return what a piece of work gives, or the `Problem` that it has."""
     try:
         return work()
@@ -239,7 +242,7 @@ def _or_problem(work: Callable[[], Any]) -> Any:
         return Problem(str(error), _field_in(str(error)))
 
 
-def read_upload(upload: Upload, reader: Callable[[str], Any]) -> Any:
+def read_upload(upload: Upload, reader: Callable[[str], Kept]) -> Kept:
     """Return what a reader makes of an upload's file, in a temporary folder that is gone when this returns.
 
     Raises

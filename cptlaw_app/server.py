@@ -6,7 +6,7 @@ import contextlib
 import socket
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import cptlaw as cl
@@ -28,6 +28,10 @@ from cptlaw_app.question import (
 from cptlaw_app.repeat import repeated
 from cptlaw_app.tables import ENDINGS, LARGEST, Shelf, received
 
+if TYPE_CHECKING:
+    import flask
+    from flask.typing import ResponseReturnValue
+
 THREADS = 8
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MOST_BODY = LARGEST + 1_000_000  # of a request: a file and what goes along
@@ -39,7 +43,7 @@ POLICY = (
 )
 
 
-def build(runs: cl.Runs | None = None, where: str = "", hosts: tuple[str, ...] = LOOPBACK) -> Any:
+def build(runs: cl.Runs | None = None, where: str = "", hosts: tuple[str, ...] = LOOPBACK) -> flask.Flask:
     """Return the app, for any WSGI server.
 
     Parameters
@@ -62,7 +66,7 @@ def build(runs: cl.Runs | None = None, where: str = "", hosts: tuple[str, ...] =
     desk = Desk(Shelf(), runs, where)
     _guard(app, hosts)
 
-    def page(given: dict[str, str], problem: Problem | None = None) -> Any:
+    def page(given: dict[str, str], problem: Problem | None = None) -> ResponseReturnValue:
         uploaded = given.get("table") if given.get("table") not in (NO_RUNS, EXAMPLE, GIVEN, None) else None
         try:
             name = desk.shelf.get(uploaded).name if uploaded else ""
@@ -81,11 +85,11 @@ def build(runs: cl.Runs | None = None, where: str = "", hosts: tuple[str, ...] =
         return {"fields": fields(), "given": given, "of_evals": EVALS, **read_as(desk, given)}
 
     @app.get("/")
-    def start() -> Any:
+    def start() -> ResponseReturnValue:
         return page(flask.request.args.to_dict() or desk.first())
 
     @app.post("/table")
-    def table() -> Any:
+    def table() -> ResponseReturnValue:
         given = {name: value for name, value in flask.request.form.to_dict().items() if value.strip()}
         file = flask.request.files.get("file")
         if file is None:
@@ -102,11 +106,11 @@ def build(runs: cl.Runs | None = None, where: str = "", hosts: tuple[str, ...] =
         return flask.redirect("/?" + urlencode(given), 303)
 
     @app.get("/reading")
-    def reading() -> Any:
+    def reading() -> ResponseReturnValue:
         return flask.render_template("reading.html", **reading_of(flask.request.args.to_dict()))
 
     @app.get("/answer")
-    def answer() -> Any:
+    def answer() -> ResponseReturnValue:
         given = flask.request.args.to_dict()
         result = desk.ask(given)
         if isinstance(result, Problem):
@@ -114,24 +118,24 @@ def build(runs: cl.Runs | None = None, where: str = "", hosts: tuple[str, ...] =
         return flask.render_template("answer.html", query=urlencode(given), **shown(result), **repeated(desk, given))
 
     @app.get("/report")
-    def report() -> Any:
+    def report() -> ResponseReturnValue:
         result = desk.ask(flask.request.args.to_dict())
         if isinstance(result, Problem):
-            flask.abort(400, result.text)
+            return flask.abort(400, result.text)
         with tempfile.TemporaryDirectory(prefix="cptlaw-") as folder:
             content = result.report(Path(folder) / "report.html").read_bytes()
         attached = {"Content-Disposition": "attachment; filename=report.html"}
         return flask.Response(content, mimetype="text/html", headers=attached)
 
     @app.get("/plotly.js")
-    def drawing() -> Any:
+    def drawing() -> ResponseReturnValue:
         folder = Path(str(plotly.__file__)).parent / "package_data"
         return flask.send_from_directory(folder, "plotly.min.js", max_age=86400)
 
     return app
 
 
-def _guard(app: Any, hosts: tuple[str, ...]) -> None:
+def _guard(app: flask.Flask, hosts: tuple[str, ...]) -> None:
     from flask import abort, request
     from werkzeug.exceptions import HTTPException
 
@@ -156,7 +160,7 @@ def _guard(app: Any, hosts: tuple[str, ...]) -> None:
         return f"that could not be done ({visible(type(error).__name__)}).", 500
 
     @app.after_request
-    def headers(response: Any) -> Any:
+    def headers(response: flask.Response) -> flask.Response:
         response.headers["Content-Security-Policy"] = POLICY
         response.headers["X-Content-Type-Options"] = "nosniff"
         response.headers["Referrer-Policy"] = "same-origin"  # a form says by it that it is ours
@@ -195,12 +199,12 @@ def listen(host: str, port: int) -> socket.socket:
     return result
 
 
-def serve(app: Any, where: socket.socket) -> None:
+def serve(app: flask.Flask, where: socket.socket) -> None:
     """Serve until interrupted."""
     _server(app, where).run()
 
 
-def _server(app: object, where: socket.socket, silence: int = SILENCE) -> Any:
+def _server(app: flask.Flask, where: socket.socket, silence: int = SILENCE) -> Any:
     with needed_for("the app", "cptlaw[app]"):
         import waitress
     # Connections that were opened and say nothing take no thread, and no place of others for longer than `silence`.

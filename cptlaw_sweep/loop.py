@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -35,6 +35,9 @@ from cptlaw_sweep.models import mean_loss as loss_of
 from cptlaw_sweep.prepare import Windows
 from cptlaw_sweep.sizes import LOGITS
 from cptlaw_sweep.store import Store
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -138,7 +141,7 @@ class Training:
             self._load_state(folder)
             self.step, self.seconds, self.rows = int(notes["step"]), float(notes["seconds"]), list(notes["rows"])
 
-    def _model_at_start(self, starts_here: bool) -> Any:
+    def _model_at_start(self, starts_here: bool) -> torch.nn.Module:
         start = self.job.definition["start"]
         if "weights" in start and starts_here:
             return models.load_weights(self.store.get_folder(f"models/{start['weights']}", self.cache))
@@ -146,7 +149,7 @@ class Training:
         place = self.job.places.get("model")
         return models.build(self.job.definition["model"], int(start.get("seed", 0)), place)
 
-    def _checked_vocabulary(self, model: Any) -> int:
+    def _checked_vocabulary(self, model: PreTrainedModel) -> int:
         limit = getattr(model.config, "max_position_embeddings", None)
         if limit is not None and limit < self.context:
             raise TrainingError(f"the model reads {limit} tokens at most, and context is {self.context}")
@@ -156,7 +159,7 @@ class Training:
             raise TrainingError(f"the tokenizer has {widest} ids, and the model knows {vocabulary}")
         return vocabulary
 
-    def _save_memory(self, model: Any) -> None:
+    def _save_memory(self, model: PreTrainedModel) -> None:
         adapters = "lora" in self.job.definition["model"]
         if self.job.run.get("activation_checkpointing"):
             models.recompute_activations(model)

@@ -48,7 +48,7 @@ def _source(spec: Spec, place: str | None) -> dict[str, object]:
     return {"pretrained_model_name_or_path": spec["name"], "revision": spec["revision"] or "main"}
 
 
-def build(spec: Spec, seed: int, place: str | None = None) -> Any:
+def build(spec: Spec, seed: int, place: str | None = None) -> transformers.PreTrainedModel:
     """Return a model: initialised from a seed, or with its pre-trained weights; in float32, ready to train."""
     torch.manual_seed(seed)
     config = config_of(spec, place)
@@ -92,12 +92,12 @@ def with_adapters(model: object, lora: Spec, seed: int) -> object:
     return peft.get_peft_model(model, settings)
 
 
-def load_weights(folder: Path) -> Any:
+def load_weights(folder: Path) -> transformers.PreTrainedModel:
     """Return the model that a job of the sweep kept."""
     return transformers.AutoModelForCausalLM.from_pretrained(str(folder), dtype=torch.float32)
 
 
-def count_parameters(model: Any) -> tuple[int, int]:
+def count_parameters(model: transformers.PreTrainedModel) -> tuple[int, int]:
     """Return (total, without embeddings); shared weights count once, positions and an untied head are embeddings.
 
     Parameters
@@ -127,7 +127,7 @@ def _sizes_of(spec: str) -> tuple[int, int]:
         return count_parameters(transformers.AutoModelForCausalLM.from_config(config_of(json.loads(spec))))
 
 
-def mean_loss(model: Any, rows_bc: torch.Tensor, reduction: str = "mean") -> torch.Tensor:
+def mean_loss(model: transformers.PreTrainedModel, rows_bc: torch.Tensor, reduction: str = "mean") -> torch.Tensor:
     """Return the cross-entropy of windows (b, c + 1) in nats: each of the c tokens is predicted once."""
     logits_bcv = model(input_ids=rows_bc[:, :-1], use_cache=False).logits
     return torch.nn.functional.cross_entropy(
@@ -135,7 +135,7 @@ def mean_loss(model: Any, rows_bc: torch.Tensor, reduction: str = "mean") -> tor
     )
 
 
-def score_in_pieces(model: Any) -> bool:
+def score_in_pieces(model: transformers.PreTrainedModel) -> bool:
     """Let a model take its loss through the tokens in pieces, so that never all logits are held at once.
 
     The logits of a piece are computed again in the backward pass. The model's ``forward`` then takes ``rows_bc`` and
@@ -180,12 +180,12 @@ def score_in_pieces(model: Any) -> bool:
     return True
 
 
-def loss_in_pieces(model: Any, rows_bc: torch.Tensor, reduction: str = "mean") -> torch.Tensor:
+def loss_in_pieces(model: transformers.PreTrainedModel, rows_bc: torch.Tensor, reduction: str = "mean") -> torch.Tensor:
     """Return the same as `mean_loss` from a model that `score_in_pieces` has changed."""
     return model(rows_bc=rows_bc, reduction=reduction)
 
 
-def recompute_activations(model: Any) -> None:
+def recompute_activations(model: transformers.PreTrainedModel) -> None:
     """Keep only the inputs of layers for the backward pass, and compute the rest again."""
     enable = getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)
     enable({"use_reentrant": False})

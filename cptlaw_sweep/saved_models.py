@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -13,6 +13,9 @@ from cptlaw_sweep.jobs import Job
 from cptlaw_sweep.state import gathered
 from cptlaw_sweep.store import Store
 from cptlaw_sweep.templating import render
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 def folder_of(job_id: str, step: int) -> str:
@@ -41,7 +44,7 @@ def is_kept(job: Job, rows: list[dict[str, Any]], step: int) -> bool:
     return False
 
 
-def save_model(model: Any, folder: Path, *, main: bool) -> None:
+def save_model(model: PreTrainedModel, folder: Path, *, main: bool) -> None:
     """Save the weights of a model, adapters merged, in the precision that the model came in.
 
     Parameters
@@ -67,7 +70,7 @@ def save_model(model: Any, folder: Path, *, main: bool) -> None:
     whole.save_pretrained(str(folder), state_dict=weights)
 
 
-def _merged(model: Any, weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def _merged(model: PreTrainedModel, weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Return weights with adapters added in, under the names of the model without them."""
     prefix, merged = "base_model.model.", {}
     deltas = {

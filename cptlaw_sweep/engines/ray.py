@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable
+from types import ModuleType
 from typing import Any
 
 from cptlaw.errors import UsageError, needed_for
@@ -84,7 +85,7 @@ class RayEngine:
             if is_ours:
                 ray.shutdown()
 
-    def _connect(self, ray: Any) -> bool:
+    def _connect(self, ray: ModuleType) -> bool:
         """Connect to a cluster and return whether the connection is ours to end."""
         if ray.is_initialized():
             return False
@@ -103,7 +104,7 @@ class RayEngine:
             ray.init(include_dashboard=False, **quiet)
         return True
 
-    def _reason(self, ray: Any, reference: Any) -> str | None:
+    def _reason(self, ray: ModuleType, reference: Any) -> str | None:
         """Return why a task has left nothing in the store, or nothing if it has left a result or a reason."""
         try:
             problem: str | None = ray.get(reference)
@@ -118,7 +119,7 @@ class RayEngine:
 class _Rooms:
     """Whether the nodes of a cluster have room for jobs, looked up now and then."""
 
-    def __init__(self, ray: Any, patience: float):
+    def __init__(self, ray: ModuleType, patience: float):
         self._ray, self._patience = ray, patience
         self._last_look = self._fine = time.monotonic()
 

@@ -16,13 +16,17 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from cptlaw.errors import UsageError, needed_for
 from cptlaw_sweep.engines.base import Queue
 from cptlaw_sweep.jobs import Job, Sweep, fingerprint_of
 from cptlaw_sweep.progress import SweepProgress
 from cptlaw_sweep.store import Store
+
+if TYPE_CHECKING:
+    from submitit import Job as SlurmJob
 
 TICK_SECONDS = 2.0
 LOOKS = 3  # a job must be out of the queue in so many looks: files of the store may be seen later than the queue
@@ -87,7 +91,7 @@ class SlurmEngine:
         cluster = _Slurm(name) if self.cluster == "slurm" else _StandIn()
         # What an earlier session left in the queue would train the same jobs beside this one, and write the same files.
         cluster.cancel_all()
-        running: dict[str, tuple[Job, Any]] = {}
+        running: dict[str, tuple[Job, SlurmJob]] = {}
         absent: dict[str, int] = defaultdict(int)
         try:
             while queue:
@@ -116,13 +120,13 @@ class SlurmEngine:
             if running:
                 cluster.cancel([handle for _, handle in running.values()])
 
-    def _submit(self, submitit: Any, jobs: list[Job], store: Store, name: str) -> list[tuple[Job, Any]]:
+    def _submit(self, submitit: ModuleType, jobs: list[Job], store: Store, name: str) -> list[tuple[Job, SlurmJob]]:
         """Submit jobs, those that ask for the same as one array, and return each with submitit's handle."""
         by_kind: dict[tuple[float, int, int], list[Job]] = defaultdict(list)
         for job in jobs:
             # An array asks for the same of all its jobs; thousands of single ones would be refused by many schedulers.
             by_kind[job.gpus, job.memory, int(job.run.get("nodes", 1))].append(job)
-        submitted: list[tuple[Job, Any]] = []
+        submitted: list[tuple[Job, SlurmJob]] = []
         for (gpus, memory, nodes), alike in by_kind.items():
             executor = self._executor(submitit, store, name, gpus, memory, nodes)
             try:
@@ -133,7 +137,7 @@ class SlurmEngine:
             submitted += zip(alike, handles, strict=True)
         return submitted
 
-    def _executor(self, submitit: Any, store: Store, name: str, gpus: float, memory: int, nodes: int) -> Any:
+    def _executor(self, submitit: ModuleType, store: Store, name: str, gpus: float, memory: int, nodes: int) -> Any:
         folder = self.folder or (f"{store.url}/slurm" if store.is_local else None)
         if folder is None:
             raise UsageError(
@@ -182,7 +186,7 @@ class _Slurm:
     def __init__(self, name: str):
         self._name = name
 
-    def alive(self, handles: list[Any]) -> set[str]:
+    def alive(self, handles: list[SlurmJob]) -> set[str]:
         """Return the ids of the jobs that wait or run; all of them where Slurm does not answer."""
         command = ["squeue", "--noheader", "--array", "--format=%i", f"--name={self._name}"]
         ended = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -191,14 +195,14 @@ class _Slurm:
         # Jobs of an array are ID_INDEX; one that was submitted alone is ID.
         return set(ended.stdout.split())
 
-    def ending(self, handle: Any) -> str:
+    def ending(self, handle: SlurmJob) -> str:
         """Return how a job ended, as far as Slurm still knows."""
         ended = subprocess.run(["scontrol", "show", "job", handle.job_id], capture_output=True, text=True, check=False)
         replies = {name: re.search(rf"\b{name}=(\S+)", ended.stdout) for name in ("JobState", "Reason", "ExitCode")}
         text = ", ".join(f"{name} {match[1]}" for name, match in replies.items() if match)
         return f"{text or 'Slurm no longer knows it'}; its log is {handle.paths.stderr}"
 
-    def cancel(self, handles: list[Any]) -> None:
+    def cancel(self, handles: list[SlurmJob]) -> None:
         """Cancel jobs."""
         subprocess.run(["scancel", *{handle.job_id for handle in handles}], capture_output=True, check=False)
 
@@ -213,13 +217,13 @@ class _Slurm:
 class _StandIn:
     """The same for submitit's stand-ins, whose jobs end with the process that began them."""
 
-    def alive(self, handles: list[Any]) -> set[str]:
+    def alive(self, handles: list[SlurmJob]) -> set[str]:
         return {handle.job_id for handle in handles if not handle.done()}
 
-    def ending(self, handle: Any) -> str:
+    def ending(self, handle: SlurmJob) -> str:
         return f"its log is {handle.paths.stderr}"
 
-    def cancel(self, handles: list[Any]) -> None:
+    def cancel(self, handles: list[SlurmJob]) -> None:
         for handle in handles:
             handle.cancel(check=False)
 

@@ -11,13 +11,18 @@ import time
 import types
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cptlaw.errors import DataError, UsageError, needed_for
 from cptlaw_sweep.integrations.measuring import HeldOutLosses
 from cptlaw_sweep.integrations.stopping import COST, LEAST, MARGIN, Advice, StopRule, look_steps, schedule_of_rates
+
+if TYPE_CHECKING:
+    from torch.optim import Optimizer
+    from torch.optim.lr_scheduler import LRScheduler
+    from transformers import PreTrainedModel, Trainer, TrainerControl, TrainerState, TrainingArguments
 
 with needed_for("TrainerCallback", "transformers"):
     import transformers
@@ -142,7 +147,7 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
         return self
 
     @harmless
-    def on_train_begin(self, args: Any, state: Any, control: object, **given: Any) -> None:
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: object, **given: Any) -> None:
         """Read the whole plan of the learning rate, choose when to look, and measure the base model."""
         past = {entry["step"]: entry["learning_rate"] for entry in state.log_history if "learning_rate" in entry}
         rates = planned_rates(given.get("lr_scheduler"), state.max_steps, past)
@@ -166,7 +171,7 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
         if self._rule.max_forgetting is not None and not is_measured:
             self._warn("max_forgetting needs the base model's loss: set eval_on_start=True, or attach(trainer).")
 
-    def _own_losses(self, args: Any, state: object, optimizer: object) -> HeldOutLosses | None:
+    def _own_losses(self, args: TrainingArguments, state: TrainerState, optimizer: object) -> HeldOutLosses | None:
         """Return what the callback measures by itself; nothing, and say so, where it has to take evaluations."""
         try:
             return held_out(self._trainer, self._names, optimizer, self._rows)
@@ -179,7 +184,7 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
         (logger.info if is_planned else self._warn)(f"losses are not measured by the callback: {reason}; {remedy}.")
         return None
 
-    def _take_up(self, state: Any) -> None:
+    def _take_up(self, state: TrainerState) -> None:
         """Note what an earlier part of this run has measured, of which the trainer keeps the logs."""
         own = self._held_out is not None
         roles = {f"measured/{role}_loss": role for role in self._names.values()} if own else self._roles
@@ -191,7 +196,7 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
                 self._held_out.keep(int(entry["measured/rows"]))
 
     @harmless
-    def on_step_end(self, args: object, state: Any, control: object, **given: Any) -> None:
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: object, **given: Any) -> None:
         """Note the rate where it is not planned; at a look measure, forecast the end and give advice."""
         if self._rates and given.get("optimizer") is not None:
             self._rates[state.global_step] = _rate_of(given["optimizer"])
@@ -204,7 +209,7 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
             self._measure(state, given["model"])
             self._look(state, control)
 
-    def _measure(self, state: Any, model: Any, seconds: float | None = None) -> None:
+    def _measure(self, state: TrainerState, model: PreTrainedModel, seconds: float | None = None) -> None:
         """Measure the losses, and log them. Where that fails, the trainer's evaluations are taken from now on."""
         assert self._held_out is not None
         begun = time.monotonic()
@@ -229,7 +234,12 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
 
     @harmless
     def on_evaluate(
-        self, args: object, state: Any, control: object, metrics: Mapping[str, float] | None = None, **given: object
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: object,
+        metrics: Mapping[str, float] | None = None,
+        **given: object,
     ) -> None:
         """Note the losses of an evaluation, where the callback does not measure by itself."""
         if self._held_out is not None:
@@ -243,7 +253,7 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
         self._fresh.add(name)
         self._rule.measured(name, step, loss)
 
-    def _look(self, state: Any, control: Any) -> None:
+    def _look(self, state: TrainerState, control: TrainerControl) -> None:
         """Once all losses are there, forecast the end and give advice."""
         if not (self._fresh and state.global_step and self._rule.n_steps > 1):
             return
@@ -259,19 +269,19 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
             if self.advice.stop and self._stop and not self._rates:
                 control.should_training_stop = True
 
-    def _is_due(self, state: Any) -> bool:
+    def _is_due(self, state: TrainerState) -> bool:
         """Whether the rate has been raised, and a forecast keeps its cost below its share of the time so far."""
         if state.global_step <= min(self._warmup, RAISED, state.max_steps // 3):
             return False
         return self._may_spend(self._forecasting, COST, state)
 
-    def _may_spend(self, spent: float, share: float, state: Any) -> bool:
+    def _may_spend(self, spent: float, share: float, state: TrainerState) -> bool:
         # Looks are dense at the beginning, where little is known: free seconds that were not spread would be gone.
         at = look_steps(state.max_steps, self._looks)
         free = FREE_SECONDS * sum(step <= state.global_step for step in at) / len(at)
         return bool(spent <= max(free, share * (time.monotonic() - self._started)))
 
-    def _tell(self, state: Any) -> None:
+    def _tell(self, state: TrainerState) -> None:
         """Log the forecast."""
         assert self.advice is not None
         for finding in self.advice.findings:
@@ -289,7 +299,7 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
         else:
             logger.info("cptlaw: %s; %s", self.advice.title, values)
 
-    def _log(self, values: Mapping[str, float], state: Any) -> None:
+    def _log(self, values: Mapping[str, float], state: TrainerState) -> None:
         """Write numbers into the history of the run and to the trackers that transformers itself brings."""
         if not state.is_world_process_zero:
             return
@@ -312,7 +322,7 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
             logger.warning("cptlaw: %s", text)
 
 
-def held_out(trainer: Any, names: Mapping[str, str], optimizer: object, rows: int) -> HeldOutLosses:
+def held_out(trainer: Trainer, names: Mapping[str, str], optimizer: object, rows: int) -> HeldOutLosses:
     """Return what can be measured beside a trainer, on its own validation sets.
 
     Parameters
@@ -363,7 +373,9 @@ def _free_memory() -> None:
         torch.cuda.empty_cache()
 
 
-def planned_rates(scheduler: Any, max_steps: int, past: Mapping[int, float] | None = None) -> list[float] | None:
+def planned_rates(
+    scheduler: LRScheduler, max_steps: int, past: Mapping[int, float] | None = None
+) -> list[float] | None:
     """Return the learning rate at each step of a run, 0 to the last, as its scheduler will set it.
 
     Parameters
@@ -398,7 +410,7 @@ def planned_rates(scheduler: Any, max_steps: int, past: Mapping[int, float] | No
     return drawn({**known, **dict(zip(steps.tolist(), rates, strict=True))}, max_steps)
 
 
-def _run_ahead(scheduler: Any, steps: int) -> list[float]:
+def _run_ahead(scheduler: LRScheduler, steps: int) -> list[float]:
     """Return the rates at this step and the next ones, of a copy that drives no optimiser; none if that fails."""
     optimiser = scheduler.optimizer
     groups = [{name: value for name, value in group.items() if name != "params"} for group in optimiser.param_groups]
@@ -419,7 +431,7 @@ def _run_ahead(scheduler: Any, steps: int) -> list[float]:
     return rates
 
 
-def _rate_of(optimiser: Any) -> float:
+def _rate_of(optimiser: Optimizer) -> float:
     return max(float(group["lr"]) for group in optimiser.param_groups)
 
 

@@ -101,7 +101,7 @@ def _batches(rows: Any, collate: Callable[[list[Any]], Any], size: int, most: in
     return [collate([rows[int(k)] for k in places[begin : begin + size]]) for begin in range(0, len(places), size)]
 
 
-def _summed_loss(model: Any, batch: Any) -> np.ndarray:
+def _summed_loss(model: torch.nn.Module, batch: Any) -> np.ndarray:
     """Return the loss of a batch summed over its tokens, and their number, (2,)."""
     device = next(model.parameters()).device
     inputs = {name: value.to(device) if torch.is_tensor(value) else value for name, value in batch.items()}
@@ -114,7 +114,7 @@ def _summed_loss(model: Any, batch: Any) -> np.ndarray:
 
 
 @contextlib.contextmanager
-def _untouched(model: Any) -> Iterator[None]:
+def _untouched(model: torch.nn.Module) -> Iterator[None]:
     """Put a model in eval mode without gradients, and leave modes and random states as they were."""
     modes = [(module, module.training) for module in model.modules()]
     with _random_states_kept():
