@@ -11,6 +11,7 @@ import pandas as pd
 from cptlaw.errors import UsageError
 from cptlaw.fitting.fit import Fit
 from cptlaw.laws import Context
+from cptlaw.laws.curve_rows import Schedules
 from cptlaw.planning import pareto
 from cptlaw.planning.scenario import Pareto, options_of
 from cptlaw.reporting.figures import Figure
@@ -24,16 +25,12 @@ from cptlaw.reporting.points import IN_POINTS
 from cptlaw.reporting.subject import MODEL, Subject
 from cptlaw.result import Progress
 from cptlaw.runs import Runs
-from cptlaw.schedules import Schedule
 
 FRONT_POINTS = 15
 
 
 def draw(
-    subject: Subject,
-    held_out: Mapping[str, pd.DataFrame | None],
-    schedules: Mapping[str, Schedule] | None,
-    tell: Progress,
+    subject: Subject, held_out: Mapping[str, pd.DataFrame | None], schedules: Schedules | None, tell: Progress
 ) -> list[Figure]:
     """Draw all figures of a report.
 
@@ -91,8 +88,7 @@ def _of_mixes(subject: Subject, tell: Progress) -> list[Figure]:
     # The front has no limit here that could hold with a probability.
     asked = {name: limits[name] for name in options_of(Pareto) if name in limits and name != "risk"}
     front = pareto(target, source, **model, budget=subject.flops, points=FRONT_POINTS, interval=interval, **asked)
-    drawn.append(pareto_front(front))
-    return drawn
+    return [*drawn, pareto_front(front)]
 
 
 def _measured(table: Runs, fit: Fit, here: Mapping[str, Any]) -> pd.DataFrame | None:

@@ -14,15 +14,13 @@ import struct
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cptlaw.laws.calculus import Array
+from cptlaw.reporting.figures.figure import Drawing
 from cptlaw.units import format_percent, format_quantity
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 WIDTH, LETTER = 640, 6.4  # pixels: of the picture, and of a letter of a legend
 MARGIN = 0.04  # of the range of what is drawn, beside it
@@ -32,7 +30,7 @@ CONTOURS = 7  # of a map whose levels are not named
 INK, QUIET, GRID = "#1f2328", "#59636e", "#e3e6ea"
 
 
-def still(drawing: go.Figure, label: str) -> str:
+def still(drawing: Drawing, label: str) -> str:
     """Return a Plotly figure as an SVG element.
 
     Parameters

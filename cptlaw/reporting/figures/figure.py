@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -27,6 +27,8 @@ from cptlaw.writing import csv_kind, csv_text, write_text
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
+
+Drawing: TypeAlias = "go.Figure"  # Plotly is imported when a figure is drawn
 
 # Okabe and Ito's colours, the ones that stand out from white first. Colour is never the only difference: symbols and
 # dashes go along with it.
@@ -86,7 +88,7 @@ class Figure:
     title: str
     caption: str
     data: pd.DataFrame
-    drawing: go.Figure = field(repr=False)
+    drawing: Drawing = field(repr=False)
 
     @property
     def height(self) -> int:
@@ -162,7 +164,7 @@ def graph_objects() -> Any:
     return go
 
 
-def blank(height: int = 420) -> go.Figure:
+def blank(height: int = 420) -> Drawing:
     """Return an empty drawing in the common style.
 
     The height is fixed and the width follows the page.
@@ -263,7 +265,7 @@ def bars(value: object, low: object, high: object, **style: object) -> dict[str,
     return {"type": "data", "symmetric": False, "array": high - value, "arrayminus": value - low, **style}
 
 
-def add_band(drawing: go.Figure, x: Any, low: Any, high: Any, fill: str, **rest: Any) -> None:
+def add_band(drawing: Drawing, x: Any, low: Any, high: Any, fill: str, **rest: Any) -> None:
     """Fill the room between two curves along `x`; `rest` goes to the trace."""
     drawing.add_scatter(
         x=[*x, *x[::-1]],
@@ -277,7 +279,7 @@ def add_band(drawing: go.Figure, x: Any, low: Any, high: Any, fill: str, **rest:
     )
 
 
-def add_limit(drawing: go.Figure, value: float, ends: tuple[float, float], name: str) -> None:
+def add_limit(drawing: Drawing, value: float, ends: tuple[float, float], name: str) -> None:
     """Draw a limit across a figure, named in its legend."""
     line = {"color": INK, "width": 1, "dash": "dot"}
     drawing.add_scatter(x=[*ends], y=[value, value], mode="lines", line=line, name=name, hoverinfo="skip")
@@ -306,7 +308,7 @@ class Panels:
         number = "" if panel == 0 else str(panel + 1)
         return {"xaxis": f"x{number}", "yaxis": f"y{number}"}
 
-    def apply(self, drawing: go.Figure, x: Mapping[str, object], y: Mapping[str, object]) -> None:
+    def apply(self, drawing: Drawing, x: Mapping[str, object], y: Mapping[str, object]) -> None:
         """Give a drawing its panels: axes, their titles, and the panels' own titles.
 
         The arrangement for narrow screens is kept in the layout's ``meta`` for the page to switch to.

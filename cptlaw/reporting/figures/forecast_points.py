@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from cptlaw.fitting.uncertainty.answers import ForecastFrame, interval_words
-from cptlaw.reporting.figures.figure import COLOURS, SYMBOLS, Figure, axis, bars, blank, level_text
+from cptlaw.reporting.figures.figure import COLOURS, SYMBOLS, Drawing, Figure, axis, bars, blank, level_text
 from cptlaw.runs.metrics import unit_of
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 INPUTS = ("tokens", "replay", "ptpp", "n_params", "lr_peak", "step")
 POINT = "point"
@@ -77,7 +74,7 @@ def _label(names: dict[str, object]) -> str:
     return ", ".join(level_text(name, value) for name, value in names.items()) or "forecast"
 
 
-def _add(drawing: go.Figure, part: pd.DataFrame, along: str, label: str, place: int) -> None:
+def _add(drawing: Drawing, part: pd.DataFrame, along: str, label: str, place: int) -> None:
     colour = COLOURS[place % len(COLOURS)]
     bounded = {"lo", "hi"} <= set(part.columns)
     drawing.add_scatter(

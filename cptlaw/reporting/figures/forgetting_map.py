@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,13 +19,10 @@ from cptlaw.planning.limits import at_risk
 from cptlaw.planning.mixes.mix import CHOSEN, FittedMix, build_mixes
 from cptlaw.planning.scenario import MinTokens, read_scenario
 from cptlaw.planning.solve import worst_excess
-from cptlaw.reporting.figures.figure import INK, MAP_COLOURS, STAR, Figure, axis, blank
+from cptlaw.reporting.figures.figure import INK, MAP_COLOURS, STAR, Drawing, Figure, axis, blank
 from cptlaw.reporting.figures.losses_by_replay import losses_by_replay
 from cptlaw.reporting.still import tick_step
 from cptlaw.units import format_percent, format_quantity
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 ROWS, COLUMNS = 51, 61  # of the map: replay, tokens
 RISKS = (0.8, 0.95)
@@ -181,7 +178,7 @@ def _grid(mix: FittedMix, plan: MixPlan | None, max_tokens: float) -> tuple[Arra
     return np.geomspace(low, max(high, max_tokens), COLUMNS), replay
 
 
-def _limits(drawing: go.Figure, mix: FittedMix, risks: Sequence[float], data: pd.DataFrame) -> list[str]:
+def _limits(drawing: Drawing, mix: FittedMix, risks: Sequence[float], data: pd.DataFrame) -> list[str]:
     """Shade what breaks a limit, draw the edge, and the same edge at each risk; say which of them the map shows.
 
     Edges are contours and no function of replay: forgetting grows with tokens, so that more of them may break a limit.

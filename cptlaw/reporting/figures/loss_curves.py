@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.fitting.fit import Fit
-from cptlaw.reporting.figures.figure import AXES, COLOURS, DASHES, SYMBOLS, Figure, axis, blank
+from cptlaw.reporting.figures.figure import AXES, COLOURS, DASHES, SYMBOLS, Drawing, Figure, axis, blank
 from cptlaw.runs import Runs
 from cptlaw.runs.metrics import loss_unit
 from cptlaw.schedules import Schedule
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 MOST_RUNS = 6
 
@@ -127,7 +124,7 @@ def _rates(part: pd.DataFrame, schedule: Schedule | None, along: str) -> tuple[A
     return np.zeros(0), np.zeros(0)
 
 
-def _add(drawing: go.Figure, table: pd.DataFrame, along: str, name: str, place: int, rates: tuple[Any, Any]) -> None:
+def _add(drawing: Drawing, table: pd.DataFrame, along: str, name: str, place: int, rates: tuple[Any, Any]) -> None:
     colour, fitted = COLOURS[place % len(COLOURS)], "fitted" in table
     line = {"color": colour, "width": 1.5, "dash": DASHES[place % len(DASHES)]}
     drawing.add_scatter(

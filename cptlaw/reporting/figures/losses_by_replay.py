@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from cptlaw.planning import MixPlan
 from cptlaw.planning.loss import Loss
-from cptlaw.reporting.figures.figure import COLOURS, DASHES, INK, STAR, Figure, add_limit, axis, bars, blank, level_text
+from cptlaw.reporting.figures.figure import (
+    COLOURS,
+    DASHES,
+    INK,
+    STAR,
+    Drawing,
+    Figure,
+    add_limit,
+    axis,
+    bars,
+    blank,
+    level_text,
+)
 from cptlaw.units import format_quantity
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 PLACES = 61
 SAME = 0.05  # e-folds: sizes, budgets and tokens closer than this are one
@@ -76,7 +85,7 @@ def _tokens(plan: MixPlan, replay: Any) -> Any:
     return np.full(len(replay), float(tokens))
 
 
-def _mark(drawing: go.Figure, plan: MixPlan) -> None:
+def _mark(drawing: Drawing, plan: MixPlan) -> None:
     if not plan.feasible or plan.replay is None:
         return
     for name in ("target_loss", "source_loss"):
@@ -95,7 +104,7 @@ def _mark(drawing: go.Figure, plan: MixPlan) -> None:
         )
 
 
-def _rings(drawing: go.Figure, loss: Loss, tokens: float, colour: str) -> str:
+def _rings(drawing: Drawing, loss: Loss, tokens: float, colour: str) -> str:
     """Draw what was measured nearest to the plan, and the forecast for it; return what the caption says of it."""
     wanted = {**loss.known, "tokens": tokens}
     rows, at = loss.fit.data, {}

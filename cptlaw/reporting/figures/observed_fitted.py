@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ from cptlaw.reporting.figures.figure import (
     COLOURS,
     DASHES,
     SYMBOLS,
+    Drawing,
     Figure,
     Panels,
     add_band,
@@ -24,9 +25,6 @@ from cptlaw.reporting.figures.figure import (
 )
 from cptlaw.runs.metrics import unit_of
 from cptlaw.units import format_percent, format_quantity
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 MOST_LEVELS = 4  # of a facet; more would be too small to read
 MOST_LINES = 6
@@ -118,7 +116,7 @@ def _at(data: pd.DataFrame, where: dict[str, Any]) -> pd.DataFrame:
     return data
 
 
-def _add(drawing: go.Figure, part: pd.DataFrame, along: str, place: int, label: str, panel: int) -> None:
+def _add(drawing: Drawing, part: pd.DataFrame, along: str, place: int, label: str, panel: int) -> None:
     colour = COLOURS[place % len(COLOURS)]
     ids = Panels((), 1).ids(panel)
     # Inputs that no facet shows, such as a domain, would zigzag: the line follows their mean.
@@ -150,7 +148,7 @@ def _add(drawing: go.Figure, part: pd.DataFrame, along: str, place: int, label: 
     )
 
 
-def _legend_once(drawing: go.Figure) -> None:
+def _legend_once(drawing: Drawing) -> None:
     seen: set[str] = set()
     for trace in drawing.data:
         if trace.mode == "markers":

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 
 from cptlaw.forecasting.sealing.scoring import Scores
-from cptlaw.reporting.figures.figure import COLOURS, QUIET, SYMBOLS, Figure, axis, bars, blank, level_text
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
+from cptlaw.reporting.figures.figure import COLOURS, QUIET, SYMBOLS, Drawing, Figure, axis, bars, blank, level_text
 
 INPUTS = ("n_params", "ptpp", "tokens", "replay", "lr_peak")
 ROW, MOST_NAMES = 24, 60  # pixels of one forecast; forecasts that are named: of more only their place is written
@@ -74,7 +69,7 @@ def _telling(data: pd.DataFrame, known: list[str]) -> list[str]:
     return telling
 
 
-def _add(drawing: go.Figure, part: pd.DataFrame, label: str, shift: float, place: int) -> None:
+def _add(drawing: Drawing, part: pd.DataFrame, label: str, shift: float, place: int) -> None:
     loss, low, high = (part[name].astype(float) / part["measured"] for name in ("loss", "lo", "hi"))
     drawing.add_scatter(
         x=part["error"],
