@@ -39,8 +39,8 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 # Code lines per room, without docstrings, comments, blanks and imports: some 3 % above what stood when they were set.
 # A ceiling goes down with its room; to raise one is a decision, and its commit says what a user gets for it.
 CEILINGS = {
-    "words, files, results": 1360,
-    "answering": 2330,
+    "words, files, results": 1350,
+    "answering": 2300,
     "cli": 1010,
     "examples": 33,
     "fitting": 6143,
@@ -48,13 +48,13 @@ CEILINGS = {
     "importing": 2115,
     "laws": 3705,
     "planning": 4881,
-    "reporting": 2230,
+    "reporting": 2220,
     "runs": 4771,
     "schedules": 507,
     "cptlaw_app": 480,
-    "cptlaw_sweep": 5213,
+    "cptlaw_sweep": 5110,
 }
-IN_ALL = 38378
+IN_ALL = 38521
 POSITIONAL = 6  # parameters that may be given by place; options are named
 UNTYPED = 1063  # annotations of arguments, results and variables that hold `Any`; it goes down with what is typed
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
