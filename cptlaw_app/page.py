@@ -31,7 +31,7 @@ def read_as(desk: Desk, given: Mapping[str, str]) -> dict[str, object]:
     }
 
 
-def shown(answer: Any) -> dict[str, Any]:
+def answer_page(answer: Any) -> dict[str, Any]:
     """Return what the page shows of an answer; every number is text of the answer itself."""
     findings = list(dict.fromkeys(answer.findings))
     above = [one for one in findings if one.code == "extrapolation" and one.severity != "info"]
@@ -40,16 +40,16 @@ def shown(answer: Any) -> dict[str, Any]:
         "question": answer.title,
         "sentence": sentence[:1].upper() + sentence[1:] + ".",
         "feasible": answer.feasible is not False,
-        "above": [_told(one) for one in above],
+        "above": [_finding_context(one) for one in above],
         "lines": lines,
         "details": answer.details,
         "tables": [table.to_html() for table in answer.tables if table.rows],
-        "findings": [_told(one) for one in findings if one not in above],
-        "figures": [_figure(figure) for figure in drawn(answer)],
+        "findings": [_finding_context(one) for one in findings if one not in above],
+        "figures": [_figure(figure) for figure in answer_figures(answer)],
     }
 
 
-def _told(finding: Finding) -> dict[str, str]:
+def _finding_context(finding: Finding) -> dict[str, str]:
     return {"severity": finding.severity, "message": finding.message, "advice": finding.advised(on_this_page)}
 
 
@@ -60,7 +60,7 @@ def on_this_page(remedy: Remedy) -> str:
     return f"field {label!r}{value}" if label else ""
 
 
-def drawn(answer: Any) -> Iterator[Any]:
+def answer_figures(answer: Any) -> Iterator[Any]:
     """Yield the figures of an answer: both losses along the replay, and what shows its plan best."""
     by_replay: Any = cl.figures.losses_by_replay  # the function, which takes the place of its file
     names = set()

@@ -140,7 +140,7 @@ class Desk:
 
     def ask(self, given: Mapping[str, str]) -> cl.Answer | Problem:
         """Return the answer to a filled form, or the `Problem` that it has."""
-        asked, table = filled(given), given.get("table", NO_RUNS)
+        asked, table = filled_fields(given), given.get("table", NO_RUNS)
         key = (table, tuple(sorted(asked.items())))
         with self._lock:
             if key in self._kept:
@@ -165,7 +165,7 @@ class Desk:
             return None
 
         def work() -> cl.Reading:
-            with parsed(filled(given)) as read:
+            with parsed_options(filled_fields(given)) as read:
                 how = options.how_to_read({name: read[name] for name in options.READING})
             if table == EXAMPLE or (table == GIVEN and self.runs is not None):
                 return cl.read(self._runs(table, dict.fromkeys(options.READING)))
@@ -180,7 +180,7 @@ class Desk:
         return self.runs.label if table == GIVEN and self.runs is not None else self.shelf.get(table).name
 
     def _answer(self, table: str, asked: Mapping[str, str]) -> cl.Answer:
-        with parsed(asked) as read:
+        with parsed_options(asked) as read:
             reading = {name: read[name] for name in options.READING}
             question = {one.name: read[one.name] for one in fields() if not one.of_table}
             return cl.answer(self._runs(table, reading), seed=read.get("seed", 0), **question)
@@ -208,7 +208,7 @@ def about_largest(runs: cl.Runs) -> dict[str, str]:
     return {name: format_quantity(value, 4) for name, value in highest.items() if value > 0}
 
 
-def filled(given: Mapping[str, str]) -> dict[str, str]:
+def filled_fields(given: Mapping[str, str]) -> dict[str, str]:
     """Return the fields of a form in which something stands."""
     return {one.name: given[one.name].strip()[:LONGEST] for one in fields() if given.get(one.name, "").strip()}
 
@@ -224,7 +224,7 @@ def words_of(asked: Mapping[str, str]) -> list[str]:
 
 
 @contextlib.contextmanager
-def parsed(asked: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+def parsed_options(asked: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     """Give the options of a form as the verb's own reader takes them: texts mean the same as on the command line."""
     pairs = zip(*[iter(words_of(asked))] * 2, strict=True)
     with verb().make_context("answer", [f"{flag}={value}" for flag, value in pairs]) as context:

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from cptlaw.cli import options
 from cptlaw.commands import command_line
-from cptlaw_app.question import EXAMPLE, EXAMPLE_NAME, NO_RUNS, Desk, fields, filled, parsed, words_of
+from cptlaw_app.question import EXAMPLE, EXAMPLE_NAME, NO_RUNS, Desk, fields, filled_fields, parsed_options, words_of
 
 
-def repeated(desk: Desk, given: Mapping[str, str]) -> dict[str, str]:
+def repetition(desk: Desk, given: Mapping[str, str]) -> dict[str, str]:
     """Return the command and the lines of Python that ask what a form asks."""
-    table, asked = given.get("table", NO_RUNS), filled(given)
-    with parsed(asked) as read:
+    table, asked = given.get("table", NO_RUNS), filled_fields(given)
+    with parsed_options(asked) as read:
         question = [f"{one.name}={read[one.name]!r}" for one in fields() if not one.of_table and one.name in asked]
         how = options.how_to_read({name: read[name] for name in options.READING})
     if table == NO_RUNS:

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 import cptlaw as cl
 from cptlaw.errors import CptlawError, UsageError, needed_for, visible
-from cptlaw_app.page import read_as, shown
+from cptlaw_app.page import answer_page, read_as
 from cptlaw_app.question import (
     EVALS,
     EXAMPLE,
@@ -23,10 +23,10 @@ from cptlaw_app.question import (
     Problem,
     about_largest,
     fields,
-    filled,
+    filled_fields,
 )
-from cptlaw_app.repeat import repeated
-from cptlaw_app.tables import ENDINGS, LARGEST, Shelf, received
+from cptlaw_app.repeat import repetition
+from cptlaw_app.tables import ENDINGS, LARGEST, Shelf, checked_upload
 
 if TYPE_CHECKING:
     import flask
@@ -96,10 +96,10 @@ def build(runs: cl.Runs | None = None, where: str = "", hosts: tuple[str, ...] =
             return page(given, Problem("no file arrived. Choose one, and try again.")), 400
         try:
             with contextlib.closing(file):
-                given["table"] = desk.shelf.keep(received(file.filename or "", file.read()))
+                given["table"] = desk.shelf.keep(checked_upload(file.filename or "", file.read()))
         except CptlawError as error:
             return page(given, Problem(str(error))), 400
-        if filled(given) in ({}, EXAMPLE_QUESTION, NO_RUNS_QUESTION):  # a question of another door
+        if filled_fields(given) in ({}, EXAMPLE_QUESTION, NO_RUNS_QUESTION):  # a question of another door
             runs = getattr(desk.read({"table": given["table"]}), "runs", None)
             given = {"table": given["table"], **(about_largest(runs) if runs is not None else {})}
         given["first"] = "1"  # how it was read is to be looked at before anything is answered
@@ -115,7 +115,8 @@ def build(runs: cl.Runs | None = None, where: str = "", hosts: tuple[str, ...] =
         result = desk.ask(given)
         if isinstance(result, Problem):
             return flask.render_template("problem.html", problem=result), 400
-        return flask.render_template("answer.html", query=urlencode(given), **shown(result), **repeated(desk, given))
+        content = {**answer_page(result), **repetition(desk, given)}
+        return flask.render_template("answer.html", query=urlencode(given), **content)
 
     @app.get("/report")
     def report() -> ResponseReturnValue:

@@ -35,7 +35,7 @@ class Upload:
             yield path
 
 
-def received(name: str, content: bytes) -> Upload:
+def checked_upload(name: str, content: bytes) -> Upload:
     """Return an upload under a name that can be shown.
 
     Raises

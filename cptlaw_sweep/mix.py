@@ -31,7 +31,7 @@ def scatter(words: Words) -> Words:
     return np.asarray(words ^ (words >> np.uint64(31)), dtype=np.uint64)
 
 
-def shuffled(position: Ints, size: int, key: Words) -> Ints:
+def shuffled_position(position: Ints, size: int, key: Words) -> Ints:
     """Return where each position goes in a shuffle of ``range(size)``, without making the shuffle.
 
     A Feistel network permutes the smallest power of four that holds the range; what falls outside is sent through
@@ -173,7 +173,7 @@ class DataMix:
                 epoch, position = np.divmod(nth[mine], corpus.size)
                 # A new shuffle each time the corpus is read through.
                 key = scatter(epoch.astype(np.uint64) + np.uint64(self._key(corpus.text, "order")))
-                window[mine] = self._of_pool(corpus, shuffled(position, corpus.size, key))
+                window[mine] = self._of_pool(corpus, shuffled_position(position, corpus.size, key))
         return part, window
 
     def _of_pool(self, corpus: Part, place: Ints) -> Ints:
@@ -182,7 +182,7 @@ class DataMix:
             return place
         # Not of the seed: runs that are compared must read the same pool.
         key = np.full(len(place), int(fingerprint_of([corpus.text, "pool"])[:16], 16), dtype=np.uint64)
-        return shuffled(place, corpus.windows, key)
+        return shuffled_position(place, corpus.windows, key)
 
     def counts(self, rows: int) -> list[int]:
         """Return how many of the first rows come from each corpus."""

@@ -10,7 +10,7 @@ import torch
 from cptlaw.units import format_quantity
 from cptlaw_sweep import tokenizers
 from cptlaw_sweep.jobs import Job
-from cptlaw_sweep.state import gathered
+from cptlaw_sweep.state import gathered_weights
 from cptlaw_sweep.store import Store
 from cptlaw_sweep.templating import render
 
@@ -54,7 +54,7 @@ def save_model(model: PreTrainedModel, folder: Path, *, main: bool) -> None:
     main
         Whether this process writes.
     """
-    weights = dict(gathered(model, keep=main))
+    weights = dict(gathered_weights(model, keep=main))
     if not main:
         return
     whole = model.get_base_model() if hasattr(model, "get_base_model") else model

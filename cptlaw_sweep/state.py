@@ -140,7 +140,7 @@ def _cut(tensor: torch.Tensor, like: torch.Tensor, part: int, parts: int) -> tor
     return pieces[part] if part < len(pieces) else tensor[:0]
 
 
-def gathered(model: torch.nn.Module, *, keep: bool) -> Iterator[tuple[str, torch.Tensor]]:
+def gathered_weights(model: torch.nn.Module, *, keep: bool) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield each parameter and buffer whole; all processes must take part, and those that keep nothing hold nothing."""
     for name, tensor in model.state_dict().items():
         full = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor

@@ -27,7 +27,7 @@ from cptlaw.runs.where import parse
 from cptlaw.schedules import read_schedules
 from cptlaw.units import format_quantity, parse_probability, parse_quantity
 from cptlaw_app.question import Desk, Problem, fields, read_upload
-from cptlaw_app.tables import Shelf, received
+from cptlaw_app.tables import Shelf, checked_upload
 from cptlaw_sweep.trainers import TRAINERS, export
 
 EXIT_CODES = {0, 2, 3, 4, 130}
@@ -389,7 +389,7 @@ def uploads(world: World) -> None:
     """An upload of the app."""
     name = world.draw.choice(["r.csv", "r.jsonl", "r.parquet", world.text(), world.text() + ".csv", "a" * 400 + ".csv"])
     content = world.bytes_of(_encodable(world.frame()).to_csv(index=False).encode("utf-8", "surrogatepass"))
-    upload = received(name, content)
+    upload = checked_upload(name, content)
     with contextlib.suppress(CptlawError):
         read_upload(
             upload, lambda path: read_table(path, {name: () if name == "columns" else None for name in READING})
@@ -510,7 +510,7 @@ def app_forms(world: World) -> None:
     if not isinstance(answer, Problem):
         json.dumps(answer.to_dict(), default=str)
     text = _encodable(world.frame()).to_csv(index=False).encode("utf-8", "surrogatepass")
-    form["table"] = draw.choice([desk.shelf.keep(received("r.csv", world.bytes_of(text))), world.text()])
+    form["table"] = draw.choice([desk.shelf.keep(checked_upload("r.csv", world.bytes_of(text))), world.text()])
     desk.read(form)
 
 

@@ -27,7 +27,7 @@ MEASURED_ON = "English to French and to code, 46K to 204K parameters, 16 tokens 
 
 
 @cache
-def _learned() -> dict[str, Any]:
+def _learned_numbers() -> dict[str, Any]:
     return dict(json.loads(Path(__file__).with_name("alternatives.json").read_text(encoding="utf-8")))
 
 
@@ -43,7 +43,7 @@ def share_of_change(role: str, weight: float, tokens_per_param: float, n_params:
     tokens_per_param, n_params
         Of the adaptation, and of the model.
     """
-    known, w = _learned()["merge"][role], weight
+    known, w = _learned_numbers()["merge"][role], weight
     logs = [np.log(np.clip(tokens_per_param, *TRAINED) / 16.0), np.log(np.clip(n_params, *SIZES) / 1e5)]
     a, b = np.asarray(known["slopes"]) @ [1.0, *logs]
     share = w**2 * (3 - 2 * w) + a * w * (1 - w) ** 2 - b * w**2 * (1 - w)
@@ -108,7 +108,7 @@ def instead(
         return ()
     merges = [_merge(base, without, float(weight), tokens / n_params, n_params) for weight in WEIGHTS]
     nearest = min(merges, key=lambda one: abs(float(one["forgetting"]) - forgetting))
-    return (nearest, *(_adapter(base, without, entry) for entry in _learned()["lora"][1:3]))
+    return (nearest, *(_adapter(base, without, entry) for entry in _learned_numbers()["lora"][1:3]))
 
 
 def measured_base(base: pd.DataFrame, point: Mapping[str, float]) -> float | None:
@@ -127,7 +127,7 @@ def _merge(
         share, wide = share_of_change(role, weight, tokens_per_param, n_params)
         losses = start + (without[role] - start) * share
         low, middle, high = losses * np.array([1 - wide, 1.0, 1 + wide])
-        result |= _named(role, start, low, middle, high)
+        result |= _interval_fields(role, start, low, middle, high)
     return {**result, "measured_on": MEASURED_ON}
 
 
@@ -137,11 +137,11 @@ def _adapter(base: Mapping[str, float], without: Mapping[str, Any], entry: Mappi
     gains, rises = (np.asarray(entry[name]) for name in ("gain", "forgetting"))
     for role, shares in (("target", gains[::-1]), ("source", rises)):  # of a gain the least is the highest loss
         ends = base[role] + (without[role] - base[role]) * shares
-        result |= _named(role, base[role], ends.min(), ends[1], ends.max())
+        result |= _interval_fields(role, base[role], ends.min(), ends[1], ends.max())
     return {**result, "measured_on": MEASURED_ON}
 
 
-def _named(role: str, base: float, low: float, middle: float, high: float) -> dict[str, float]:
+def _interval_fields(role: str, base: float, low: float, middle: float, high: float) -> dict[str, float]:
     values = dict(zip(("", "_lo", "_hi"), (middle, low, high), strict=True))
     if role == "target":
         gains = zip(

@@ -87,7 +87,7 @@ def headline(answer: Answer) -> str:
         return "no limit was given: choose a share of replay whose forgetting you can bear"
     if not answer.feasible:
         limits = " and ".join(LIMITS.get(name, name) for name in (answer.blocking or "").split(" and "))
-        shares = "mix" if answer.kind == "mix" else f"share of replay{_searched(answer)}"
+        shares = "mix" if answer.kind == "mix" else f"share of replay{_range_text(answer)}"
         return f"no {shares} keeps {limits} with {format_percent(answer.risk or 0.5)} probability"
     alone = any(finding.code == "one-run" for finding in answer.findings)
     advice = "one run shows nothing of others; no more than a guess:" if alone else "train on"
@@ -106,7 +106,7 @@ def headline(answer: Answer) -> str:
     return f"{mix} ({_spent(answer)})"
 
 
-def _searched(answer: Answer) -> str:
+def _range_text(answer: Answer) -> str:
     """Return the range of replay that was searched, where the plan knows it."""
     mix = getattr(answer.plan, "mix", None)
     ends = answer.searched if mix is None else (mix.low, mix.high)
@@ -226,7 +226,7 @@ def detail_lines(answer: Answer) -> list[Line]:
         if answer.without_risk is not None and answer.probabilities:
             lines.append((EVEN, _price(answer)))
     if answer.what_if:
-        lines.append(("what if", "; ".join(_changed(answer, mix) for mix in answer.what_if)))
+        lines.append(("what if", "; ".join(_change_of_mix(answer, mix) for mix in answer.what_if)))
     lines += [(f"{PLAN_FIELDS['replay'].text(row['replay'])} replay", _share(answer, row)) for row in answer.options]
     if answer.lr_why is not None:
         lines.append((PLAN_FIELDS["lr_peak"].label, _rate(answer)))
@@ -236,7 +236,7 @@ def detail_lines(answer: Answer) -> list[Line]:
         lines.append(("batch", _batch(answer)))
     lines += [("or no replay", _instead(one)) for one in answer.alternatives if one.get("measured_on")]
     if answer.other_sizes:
-        lines.append(("same compute", "; ".join(_changed(answer, mix) for mix in answer.other_sizes)))
+        lines.append(("same compute", "; ".join(_change_of_mix(answer, mix) for mix in answer.other_sizes)))
     if answer.rule_of_thumb is not None:
         lines.append(("beside it", answer.rule_of_thumb))
     if answer.laws:
@@ -329,7 +329,7 @@ def _batch(answer: Answer) -> str:
     return f"{middle} tokens ({low} by this run's tokens alone, {high} with pre-training's); {beside}; {MEASURED}"
 
 
-def _changed(answer: Answer, mix: Mapping[str, Any]) -> str:
+def _change_of_mix(answer: Answer, mix: Mapping[str, Any]) -> str:
     name = "mean loss" if answer.losses else "target loss"
     # As many decimals as the plan's own loss is shown with.
     ends = [end for end in (answer.target_loss_lo, answer.target_loss_hi) if end is not None]

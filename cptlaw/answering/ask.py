@@ -12,7 +12,7 @@ from cptlaw.answering.of_corpora import from_mixes
 from cptlaw.answering.one_corpus import rows_of_corpus
 from cptlaw.answering.question import RANGE, Asked
 from cptlaw.answering.result import Answer
-from cptlaw.answering.takes import devices_of, finished
+from cptlaw.answering.takes import add_costs, devices_of
 from cptlaw.answering.with_runs import from_runs
 from cptlaw.answering.without_runs import from_studies
 from cptlaw.errors import DataError, UsageError
@@ -104,7 +104,7 @@ def answer(
         raise UsageError("limits in points (--min, --max-drop) need RUNS with scores: the studies of others have none.")
     if runs is None:
         _refuse_choices_among_runs(question, {"domain": domain, "where": where, "schedules": schedules})
-        result = finished(from_studies(question, shift), question)
+        result = add_costs(from_studies(question, shift), question)
         return result if base is None or model is None else _about_base(result, base, model, question)
     known = StudyPrior(known_shift(shift), question.lr_pretrain, unread=question.replay_of == "other")
     table = runs if isinstance(runs, Runs) else read_runs(runs)
@@ -121,7 +121,7 @@ def answer(
             return from_mixes(table, question, rows, seed)
         return from_runs(table, question, rows, schedules, seed, about=known)
 
-    result = finished(best_kind(table, question, chosen, ask), question)
+    result = add_costs(best_kind(table, question, chosen, ask), question)
     of_model, loaded_as = ((), None) if model is None else (model.findings, model.loaded_as)
     return replace(result, base=loaded_as, findings=by_severity([*about, *result.findings, *of_model]))
 

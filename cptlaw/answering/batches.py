@@ -108,7 +108,7 @@ def valley() -> Valley:
     return Valley(**json.loads(Path(__file__).with_name("batches.json").read_text(encoding="utf-8")))
 
 
-def advised(n_params: float, ptpp: float, tokens: float, given: float | None) -> dict[str, Any]:
+def recommend_batch(n_params: float, ptpp: float, tokens: float, given: float | None) -> dict[str, Any]:
     """Return the batch to take as fields of an answer, and what half and twice of it cost.
 
     Which tokens count in continual pre-training is not settled: those of the run alone make the low end, those of

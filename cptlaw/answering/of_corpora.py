@@ -59,7 +59,7 @@ def from_mixes(runs: Runs, question: Asked, where: str | None = None, seed: int 
         question=asked.text,
         kind="mix",
         feasible=sure.feasible,
-        **(_expected(sure, roles, goal) if sure.feasible else {}),
+        **(_forecast_fields(sure, roles, goal) if sure.feasible else {}),
         base_source_loss=_base(sure, roles),
         probabilities={_limit(name): chance for name, chance in kept.items()},
         scores=sure.scores,
@@ -196,7 +196,7 @@ def _row(asked: Asked, plan: CorporaPlan) -> pd.DataFrame | None:
     return pd.DataFrame([{**asked.law_inputs, "tokens": plan.tokens, **shares}]).astype(float)
 
 
-def _expected(plan: CorporaPlan, roles: Mapping[str, str], goal: list[str]) -> dict[str, Any]:
+def _forecast_fields(plan: CorporaPlan, roles: Mapping[str, str], goal: list[str]) -> dict[str, Any]:
     """Return the fields of a mix that keeps the limits."""
     of_source = {"replay": plan.mix.get(roles["source"])} if "source" in roles else {}
     n_params = plan.n_params or 0.0

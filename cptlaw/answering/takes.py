@@ -26,7 +26,7 @@ def devices_of(question: Asked) -> Hardware:
     return hardware(question.gpus, question.mfu, question.gpu_hour)
 
 
-def finished(answer: Answer, question: Asked) -> Answer:
+def add_costs(answer: Answer, question: Asked) -> Answer:
     """Return an answer with its limits, and with what its run and all that stand beside it take."""
     devices = devices_of(question)
     tokens, batch = answer.tokens, question.batch_tokens or answer.batch_tokens

@@ -65,7 +65,7 @@ def from_runs(
         role: fit(AUTO, runs, role, where, schedules=schedules, seed=seed, shift=shift)
         for role in _roles(runs, question)
     }
-    fits = {role: _knowing(one, about) for role, one in fitted.items()}
+    fits = {role: _with_study(one, about) for role, one in fitted.items()}
     scores, of_scores = fitted_scores(runs, question, where, seed, schedules)
     asked, notes = _with_tokens(_with_budget(question, fits), fits)
     asked, few = with_known_doubt(asked, (*fits.values(), *scores.values()))
@@ -140,7 +140,7 @@ def _reference(question: Asked, sure: MixPlan) -> Mapping[str, Any] | None:
     }
 
 
-def _knowing(fitted: Fit, about: StudyPrior | None) -> Fit:
+def _with_study(fitted: Fit, about: StudyPrior | None) -> Fit:
     """Return a fit to few runs with what else the question says of their study."""
     if about is None or not isinstance(fitted, Average) or fitted.study_prior is None:
         return fitted
@@ -188,7 +188,7 @@ def _roles(runs: Runs, question: Asked) -> list[str]:
         With all that is missing, so that one more try will do.
     """
     roles = {runs.role(name) for name in runs.evals}
-    missing = _missing(runs, question, roles)
+    missing = _missing_inputs(runs, question, roles)
     # What is missing of the source does no harm where nothing limits forgetting, but is said with the rest.
     needed = [text for text in missing if "source_eval" not in text or question.max_forgetting is not None]
     if needed:
@@ -199,7 +199,7 @@ def _roles(runs: Runs, question: Asked) -> list[str]:
     return [role for role in ("target", "source") if role in roles]
 
 
-def _missing(runs: Runs, question: Asked, roles: set[Any]) -> list[str]:
+def _missing_inputs(runs: Runs, question: Asked, roles: set[Any]) -> list[str]:
     """Return what the table leaves open, each with the option that says it."""
     frame = runs.frame
     missing = []

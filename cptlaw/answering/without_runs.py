@@ -119,7 +119,7 @@ def from_studies(question: Asked, shift: str | None) -> Answer:
         chosen |= _blocked(setting, question)
     at = plan or option(setting, question, knee)
     part = at["tokens"] / _tokens(question, at["replay"])  # a plan need not spend all that there is
-    batch = batches.advised(setting.n_params, setting.ptpp, at["tokens"], question.batch_tokens)
+    batch = batches.recommend_batch(setting.n_params, setting.ptpp, at["tokens"], question.batch_tokens)
     pilots = next_pilots(setting, question, question.batch_tokens or batch["batch_tokens"])
     return Answer(
         question=question.text,

@@ -6,7 +6,7 @@ import click
 
 from cptlaw.cli import options
 from cptlaw.cli.grouped import Grouped
-from cptlaw.cli.output import narrowed, show_json, show_next, verbosity, wants_json
+from cptlaw.cli.output import show_json, show_next, verbosity, wants_json, wrap_paragraphs
 from cptlaw.units import format_quantity
 
 
@@ -35,5 +35,5 @@ def bases() -> None:
         tokens, each = (format_quantity(pt_tokens, 3), f"{ptpp:,.0f}") if pt_tokens > 0 else ("-", "-")
         click.echo(f"{name:19} {size:>11} {tokens:>7} {each:>12} {f'{rate:g}' if rate > 0 else '-':>10}  {public}")
         if verbosity() > 0:
-            click.echo(narrowed(f"    {ids.split()[0]}; {source}"))
+            click.echo(wrap_paragraphs(f"    {ids.split()[0]}; {source}"))
     show_next(["cptlaw", "bases", "-v"])

@@ -41,7 +41,7 @@ def _loudness(context: click.Context, option: click.Parameter, given: bool) -> N
         context.meta[VERBOSITY] = 1 if "-v" in option.opts else -1
 
 
-def _kept(key: str) -> Callable[[click.Context, click.Parameter, bool], None]:
+def _store_flag(key: str) -> Callable[[click.Context, click.Parameter, bool], None]:
     def keep(context: click.Context, option: click.Parameter, given: bool) -> None:
         context.meta[key] = given
 
@@ -59,7 +59,7 @@ as_json = several(
         "--json",
         is_flag=True,
         expose_value=False,
-        callback=_kept(JSON),
+        callback=_store_flag(JSON),
         help="Print one JSON object and nothing else on stdout.",
     ),
     loudness,
@@ -68,7 +68,7 @@ strict = click.option(
     "--strict",
     is_flag=True,
     expose_value=False,
-    callback=_kept(STRICT),
+    callback=_store_flag(STRICT),
     help="End with exit code 4 if a finding is an error.",
 )
 seed = click.option(

@@ -26,19 +26,19 @@ MORE = "-v shows all"
 WIDTH = 92  # characters of a line in a pipe
 
 
-def _kept(key: str) -> int:
+def _context_setting(key: str) -> int:
     context = click.get_current_context(silent=True)
     return 0 if context is None else int(context.meta.get(key, 0))
 
 
 def verbosity() -> int:
     """Return -1 under -q, 1 under -v, else 0."""
-    return _kept(VERBOSITY)
+    return _context_setting(VERBOSITY)
 
 
 def wants_json() -> bool:
     """Whether the verb was asked for one JSON object on stdout."""
-    return bool(_kept(JSON))
+    return bool(_context_setting(JSON))
 
 
 def show(
@@ -70,7 +70,7 @@ def show(
             click.echo(f"then: {then}", err=True)
     if getattr(result, "feasible", True) is False:
         sys.exit(INFEASIBLE)
-    if _kept(STRICT) and any(finding.severity == "error" for finding in result.findings):
+    if _context_setting(STRICT) and any(finding.severity == "error" for finding in result.findings):
         sys.exit(FOUND_ERRORS)
 
 
@@ -89,7 +89,7 @@ def show_text(result: Result) -> None:
     click.echo(result.summary(verbose, quiet, how=MORE, words=as_option, width=WIDTH))
 
 
-def narrowed(text: str) -> str:
+def wrap_paragraphs(text: str) -> str:
     """Return a text in lines of at most `WIDTH`: paragraphs flow, what is indented stays so."""
     lines: list[str] = []
     prose: list[str] = []

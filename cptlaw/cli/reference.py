@@ -6,7 +6,7 @@ import click
 
 from cptlaw.cli import complete, options
 from cptlaw.cli.grouped import Grouped
-from cptlaw.cli.output import narrowed, show_json, show_next, wants_json
+from cptlaw.cli.output import show_json, show_next, wants_json, wrap_paragraphs
 
 
 @click.command(cls=Grouped)
@@ -28,18 +28,18 @@ def laws(name: str | None) -> None:
         if wants_json():
             show_json(describe_score(of_scores))
         else:
-            click.echo(narrowed(score_card(of_scores)))
+            click.echo(wrap_paragraphs(score_card(of_scores)))
         return
     result = [describe(law(name))] if name else [describe(law(known)) for known in LAWS]
     result += [] if name else [describe_score(score_law(known)) for known in known_score_laws()]
     if wants_json():
         show_json(result[0] if name else {"laws": result})
     elif name:
-        click.echo(narrowed(card(law(name))))
+        click.echo(wrap_paragraphs(card(law(name))))
     else:
         width = max(len(item["name"]) for item in result)
         for item in result:
-            click.echo(narrowed(f" {item['name']:<{width}}  {item['equation']}")[1:].replace("\n ", "\n"))
+            click.echo(wrap_paragraphs(f" {item['name']:<{width}}  {item['equation']}")[1:].replace("\n ", "\n"))
         for entry, reason in LAWS.broken.items():
             click.echo(f"The entry point {entry} of an installed package cannot be loaded: {reason}", err=True)
         show_next(["cptlaw", "laws", result[0]["name"]])

@@ -53,7 +53,7 @@ def require_differences(frame: pd.DataFrame, histories: Sequence[History], told:
         order = round(3.0 * float(np.log(max(length, 1.0)))) if length == length else None
         alike[(*(_whole(rows[name]) for name in whole), _whole(pd.Series([rate])), order)].append(str(run))
     for runs in alike.values():
-        apart = _apart(frame[frame["run"].isin(runs)]) if len(runs) > 1 else None
+        apart = _furthest_apart(frame[frame["run"].isin(runs)]) if len(runs) > 1 else None
         if apart is not None:
             raise DataError(_message(runs, apart, histories, told))
 
@@ -76,7 +76,7 @@ def _whole(values: pd.Series) -> object:
     return held[0] if len(held) == 1 else f"{len(held)} values"
 
 
-def _apart(frame: pd.DataFrame) -> tuple[str, str, str, float, float] | None:
+def _furthest_apart(frame: pd.DataFrame) -> tuple[str, str, str, float, float] | None:
     """Return two runs, the eval and both losses, where they are furthest apart at one step; none within noise."""
     at = next((name for name in ("tokens", "step") if name in frame.columns and frame[name].notna().any()), None)
     losses = frame

@@ -42,7 +42,7 @@ def assemble(histories: Sequence[History], wanted: Wanted) -> tuple[pd.DataFrame
     losses, recognised = _losses(histories, wanted)
     histories, left_out = sound_runs(histories, wanted.all_runs)
     notes += [*left_out, *recognised, *(note for one in histories if (note := stopped_early(one)))]
-    histories, averages = _averaged(histories, losses)
+    histories, averages = _mean_training_losses(histories, losses)
     notes += averages
     rows: list[dict[str, object]] = []
     settings = Settings(histories, wanted)
@@ -92,7 +92,7 @@ def _losses(histories: Sequence[History], wanted: Wanted) -> tuple[dict[str, str
     return result, [f"losses: {', '.join(f'{metric} as eval {name!r}' for name, metric in result.items())}{unit}"]
 
 
-def _averaged(histories: Sequence[History], losses: Mapping[str, str]) -> tuple[list[History], list[str]]:
+def _mean_training_losses(histories: Sequence[History], losses: Mapping[str, str]) -> tuple[list[History], list[str]]:
     """Return runs in which training losses that were asked for are means over windows, and what these say."""
     asked = {metric: name for name, metric in losses.items() if is_training_loss(metric)}
     if not asked:
@@ -123,7 +123,7 @@ def _rows(
             # the step is known to each.
             known = at_step.setdefault(record.step, {}) | known
             at_step[record.step] = known
-        measured = _measured(record, losses, wanted)
+        measured = _losses_of_record(record, losses, wanted)
         if not (measured or record.scores):
             continue
         is_before = record.step is not None and record.step < wanted.first_step
@@ -156,7 +156,7 @@ def _rows(
     return list(rows.values())
 
 
-def _measured(record: Record, losses: Mapping[str, str], wanted: Wanted) -> dict[str, float]:
+def _losses_of_record(record: Record, losses: Mapping[str, str], wanted: Wanted) -> dict[str, float]:
     """Return the losses of a record by eval; those that the format itself names count where none were asked for."""
     result = {name: record.values[metric] for name, metric in losses.items() if metric in record.values}
     # Formats that name their losses themselves are believed, unless the user has said which metrics are losses.

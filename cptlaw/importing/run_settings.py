@@ -42,9 +42,9 @@ class Settings:
     def __init__(self, histories: Sequence[History], wanted: Wanted) -> None:
         self._wanted = wanted
         self._asked = {*wanted.config, *wanted.constants, *wanted.metrics}
-        taken = {key: name for one in histories for name, (key, _) in named(one).items() if name not in self._asked}
+        taken = {key: name for run in histories for name, (key, _) in keys_of(run).items() if name not in self._asked}
         factors = {key for one in histories for key in batch_factors(one.config) or {}}
-        self._kept, self.told = varying(histories, {*taken, *factors, *wanted.config.values()})
+        self._kept, self.told = varying_settings(histories, {*taken, *factors, *wanted.config.values()})
         self._columns = {key: column_name(key, histories, self._kept) for key in self._kept}
         self._sizes = {one.path: _size_of(one) for one in histories}
         self.notes: list[str] = []
@@ -84,7 +84,7 @@ class Settings:
     def _of(self, history: History) -> dict[str, object]:
         wanted = self._wanted
         whole: dict[str, object] = {}
-        for name, (key, scale) in named(history).items():
+        for name, (key, scale) in keys_of(history).items():
             if name not in self._asked:
                 value = history.config[key]
                 whole[name] = value if scale == 1.0 else scale * parse_quantity(str(value), f"{key} of {history.run}")
@@ -109,7 +109,7 @@ def _size_of(history: History) -> tuple[float, str] | None:
     return parameters_beside(folder) if folder.is_dir() else None
 
 
-def named(history: History) -> dict[str, tuple[str, float]]:
+def keys_of(history: History) -> dict[str, tuple[str, float]]:
     """Return column -> the setting that names it and the unit of its numbers; one that two name alike has none."""
     result = {name: (name, 1.0) for name in OF_SETTINGS if name in history.config}
     meant: dict[str, list[tuple[int, str, float]]] = {}
@@ -128,7 +128,7 @@ def named(history: History) -> dict[str, tuple[str, float]]:
     return result
 
 
-def varying(histories: Sequence[History], taken: Collection[str]) -> tuple[list[str], list[str]]:
+def varying_settings(histories: Sequence[History], taken: Collection[str]) -> tuple[list[str], list[str]]:
     """Return the settings in which runs differ and that are taken for no column: those to keep, and those to list.
 
     Parameters

@@ -42,7 +42,7 @@ def training_losses(histories: Sequence[History]) -> list[str]:
     return [name for name in metrics if is_training_loss(name)]
 
 
-def averaged(history: History, metric: str) -> tuple[dict[int, float], float]:
+def average_training_loss(history: History, metric: str) -> tuple[dict[int, float], float]:
     """Return a training loss by the record at whose step its mean stands, and how many values a mean has.
 
     Windows hold equally many values, and a mean stands at the record in the middle of its window.
@@ -63,7 +63,7 @@ def with_means(history: History, metrics: Sequence[str]) -> tuple[History, dict[
     counts = {}
     records = list(history.records)
     for metric in metrics:
-        means, counts[metric] = averaged(history, metric)
+        means, counts[metric] = average_training_loss(history, metric)
         for place, record in enumerate(records):
             if metric in record.values:
                 rest = {name: value for name, value in record.values.items() if name != metric}

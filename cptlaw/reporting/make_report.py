@@ -101,7 +101,7 @@ def report(
     held_out = {fit.on: _held_out(table, fit, page.test_where) for fit in fits}
     tell("forecasts")
     forecasts = _forecasts(subject)
-    kept = words.kept(subject.plan, subject.here)
+    kept = words.limits_kept(subject.plan, subject.here)
     expected = expected_scores(scores, kept, subject.here, subject.interval)
     schedules = None if page.schedules is None else read_schedules(page.schedules)
     drawn = draw(subject, held_out, schedules, tell)

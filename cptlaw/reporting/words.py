@@ -78,18 +78,18 @@ def answer(plan: MixPlan | None, forecasts: pd.DataFrame, unit: str = USUAL_UNIT
 
 def _refusal(plan: MixPlan) -> str:
     """Return what keeps a plan from being, in the words of its limits, and where one begins."""
-    blocking = " and ".join(_called(name) for name in (plan.blocking or "").split(" and "))
+    blocking = " and ".join(_bound_text(name) for name in (plan.blocking or "").split(" and "))
     sure = "" if plan.risk is None else f" with {format_percent(plan.risk)} probability"
     text = f"No mix keeps {blocking}{sure}."
     granted = []
     for name, value in (plan.feasible_from or {}).items():
         share = " " in name or name.endswith("-replay")
         share |= name == "max-forgetting" and plan.forgetting_measure == "relative"
-        granted.append(f"{_called(name)} at {format_percent(value) if share else format_quantity(value, 4)}")
+        granted.append(f"{_bound_text(name)} at {format_percent(value) if share else format_quantity(value, 4)}")
     return text + (f" With {' and '.join(granted)} one does." if granted else "")
 
 
-def _called(name: str) -> str:
+def _bound_text(name: str) -> str:
     """Return a bound of a plan as people say it: ``the limit on forgetting``."""
     kind, _, of = name.partition(" ")
     words = {"min": f"the least {of}", "max-drop": f"the most points that {of} loses"}
@@ -97,7 +97,7 @@ def _called(name: str) -> str:
     return words.get(kind) or f"the limit on {kind.removeprefix('max-').replace('-', ' ')}"
 
 
-def kept(plan: MixPlan | None, here: Mapping[str, object]) -> dict[str, tuple[str, float]]:
+def limits_kept(plan: MixPlan | None, here: Mapping[str, object]) -> dict[str, tuple[str, float]]:
     """Return, for each limit of a plan by name, its words and the probability that what is measured will keep it."""
     if plan is None or not plan.feasible:
         return {}

@@ -49,7 +49,7 @@ class LocalEngine:
                 for worker in workers:
                     if worker.job is not None:
                         continue
-                    job = next(_fitting(queue, workers, free_memory), None)
+                    job = next(_jobs_that_fit(queue, workers, free_memory), None)
                     if job is None:
                         break
                     queue.start(job)
@@ -89,7 +89,7 @@ class LocalEngine:
         return [{"CUDA_VISIBLE_DEVICES": slot} for slot in slots][: self._asked]
 
 
-def _fitting(queue: Queue, workers: list[_Worker], memory: int) -> Iterator[Job]:
+def _jobs_that_fit(queue: Queue, workers: list[_Worker], memory: int) -> Iterator[Job]:
     """Yield the jobs that can start and whose memory is free; a job too large for the machine may start alone."""
     used = sum(worker.job.memory for worker in workers if worker.job is not None)
     return (job for job in queue.ready(LOOK_AHEAD) if not used or used + job.memory <= memory)
@@ -134,7 +134,7 @@ class _Worker:
             problem: str | None = self.connection.recv()
         except (EOFError, OSError):
             self._process.join()
-            ending = _ending(self._process.exitcode)
+            ending = _exit_reason(self._process.exitcode)
             self.connection.close()
             self._start()
             return f"its worker died ({ending})"
@@ -149,7 +149,7 @@ class _Worker:
         self._process.join()
 
 
-def _ending(code: int | None) -> str:
+def _exit_reason(code: int | None) -> str:
     if code is not None and code < 0:
         import signal
 

@@ -155,7 +155,7 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
         self._rates = {}
         if rates is None:
             self._rates = past or {0: float(args.learning_rate)}
-            rates = drawn(self._rates, state.max_steps)
+            rates = interpolate_rates(self._rates, state.max_steps)
             name = type(getattr(given.get("lr_scheduler"), "scheduler", given.get("lr_scheduler"))).__name__
             self._warn(f"the plan of {name} is not known ahead: forecasts hold the last rate, and no run is stopped.")
         self._rule = self._rule.of_training(schedule_of_rates(rates, self._warmup))
@@ -261,7 +261,7 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
         if self._fresh >= self._rule.evals and self._is_due(state):
             begun = time.monotonic()
             if self._rates:
-                self._rule.schedule = schedule_of_rates(drawn(self._rates, state.max_steps), self._warmup)
+                self._rule.schedule = schedule_of_rates(interpolate_rates(self._rates, state.max_steps), self._warmup)
             self.advice = self._rule.look()
             self._forecasting += time.monotonic() - begun
             self._fresh = set()
@@ -407,7 +407,7 @@ def planned_rates(
     if not rates or not all(math.isfinite(rate) and rate >= 0 for rate in rates):
         return None
     known = {step: rate for step, rate in (past or {}).items() if step < begin}
-    return drawn({**known, **dict(zip(steps.tolist(), rates, strict=True))}, max_steps)
+    return interpolate_rates({**known, **dict(zip(steps.tolist(), rates, strict=True))}, max_steps)
 
 
 def _run_ahead(scheduler: LRScheduler, steps: int) -> list[float]:
@@ -435,7 +435,7 @@ def _rate_of(optimiser: Optimizer) -> float:
     return max(float(group["lr"]) for group in optimiser.param_groups)
 
 
-def drawn(rates: Mapping[int, float], max_steps: int) -> list[float]:
+def interpolate_rates(rates: Mapping[int, float], max_steps: int) -> list[float]:
     """Return the rate at each step from those at some: straight in between, held at both ends."""
     steps = sorted(rates)
     values: list[float] = np.interp(np.arange(max_steps + 1), steps, [rates[step] for step in steps]).tolist()

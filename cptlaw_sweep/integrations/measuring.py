@@ -82,7 +82,7 @@ class HeldOutLosses:
         """
         begun, done = time.monotonic(), 0
         sums = {name: np.zeros(2) for name in self._batches}
-        with _untouched(model):
+        with _evaluating(model):
             for turn in itertools.zip_longest(*self._batches.values()):
                 for name, batch in zip(self._batches, turn, strict=True):
                     if batch is not None:
@@ -114,7 +114,7 @@ def _summed_loss(model: torch.nn.Module, batch: Any) -> np.ndarray:
 
 
 @contextlib.contextmanager
-def _untouched(model: torch.nn.Module) -> Iterator[None]:
+def _evaluating(model: torch.nn.Module) -> Iterator[None]:
     """Put a model in eval mode without gradients, and leave modes and random states as they were."""
     modes = [(module, module.training) for module in model.modules()]
     with _random_states_kept():

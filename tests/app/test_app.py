@@ -15,7 +15,7 @@ pytest.importorskip("flask", reason="the app needs Flask: pip install 'cptlaw[ap
 pytest.importorskip("plotly", reason="the app needs Plotly: pip install 'cptlaw[app]'")
 from cptlaw_app.labels import LABELS
 from cptlaw_app.question import EXAMPLE_QUESTION, Desk, Problem, fields, verb
-from cptlaw_app.repeat import repeated
+from cptlaw_app.repeat import repetition
 from cptlaw_app.server import build
 from cptlaw_app.tables import Shelf, Upload
 
@@ -94,7 +94,7 @@ def test_command_and_python_to_copy_ask_the_same(desk, call, monkeypatch, table,
     """What the two ask is caught on its way to the answer, so that nothing is fitted."""
     found = []
     monkeypatch.setattr(cl, "answer", lambda runs=None, **given: found.append((runs is None, given)) or "answered")
-    again = repeated(desk, {"table": table, **asked})
+    again = repetition(desk, {"table": table, **asked})
     namespace = {}
     exec(again["python"], namespace)
     words = shlex.split(again["command"].replace("$(cptlaw example en-fr-pilot)", str(examples.path("en-fr-pilot"))))

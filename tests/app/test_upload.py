@@ -10,7 +10,7 @@ import pytest
 
 import cptlaw as cl
 from cptlaw.errors import DataError
-from cptlaw_app.tables import LARGEST, MOST_KEPT, Shelf, received
+from cptlaw_app.tables import LARGEST, MOST_KEPT, Shelf, checked_upload
 
 pytest.importorskip("flask", reason="the app needs Flask: pip install 'cptlaw[app]'")
 pytest.importorskip("plotly", reason="the app needs Plotly: pip install 'cptlaw[app]'")
@@ -24,7 +24,7 @@ HERE = {"Host": "127.0.0.1"}
 def asked(name, content, **question):
     """Ask of an upload."""
     desk = Desk(Shelf())
-    table = desk.shelf.keep(received(name, content if isinstance(content, bytes) else content.encode()))
+    table = desk.shelf.keep(checked_upload(name, content if isinstance(content, bytes) else content.encode()))
     return desk.ask({"table": table, "n_params": "1e6", "tokens": "4e6", **question})
 
 
@@ -92,15 +92,15 @@ def test_a_column_of_another_name_is_named_in_the_form():
 def test_uploads_beyond_what_is_read_are_refused():
     for name in ("runs.pkl", "runs.csv.gz", "../../etc/passwd", "x.html", ""):
         with pytest.raises(DataError, match="files of this kind"):
-            received(name, b"x")
+            checked_upload(name, b"x")
     with pytest.raises(DataError, match="more than the 20 MB"):
-        received("runs.csv", bytes(LARGEST + 1))
+        checked_upload("runs.csv", bytes(LARGEST + 1))
 
 
 @pytest.mark.parametrize("stem", ["a" * 300, "a\0b", "\ud800", "..", "/", "\x1b[31m", " ", "é" * 200, "C:\\x\\.."])
 def test_odd_names_of_uploads_are_only_shown(tmp_path, monkeypatch, stem):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    upload = received(f"{stem}.csv", TABLE.encode())
+    upload = checked_upload(f"{stem}.csv", TABLE.encode())
     assert "\x1b" not in upload.name
     assert len(upload.name) <= 100
     with upload.as_file() as path:
@@ -119,7 +119,7 @@ def test_a_small_file_that_unpacks_to_much_is_refused_by_its_footer(tmp_path):
 
 def test_a_table_is_kept_under_a_name_that_nobody_guesses_and_the_last_few_stay():
     shelf = Shelf()
-    names = [shelf.keep(received("runs.csv", TABLE.encode())) for _ in range(MOST_KEPT + 1)]
+    names = [shelf.keep(checked_upload("runs.csv", TABLE.encode())) for _ in range(MOST_KEPT + 1)]
     assert len({*names}) == MOST_KEPT + 1
     assert min(map(len, names)) >= 32
     with pytest.raises(DataError, match="has been forgotten"):

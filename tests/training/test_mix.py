@@ -5,17 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cptlaw_sweep.mix import DataMix, Part, shuffled
+from cptlaw_sweep.mix import DataMix, Part, shuffled_position
 
 
 @given(size=st.integers(1, 3000), key=st.integers(0, 2**64 - 1))
 def test_a_shuffle_visits_every_window_once(size, key):
-    order = shuffled(np.arange(size), size, np.full(size, key, dtype=np.uint64))
+    order = shuffled_position(np.arange(size), size, np.full(size, key, dtype=np.uint64))
     assert sorted(order.tolist()) == list(range(size))
 
 
 def test_shuffles_of_other_keys_are_other_orders_and_far_from_sorted():
-    a, b = (shuffled(np.arange(1000), 1000, np.full(1000, key, dtype=np.uint64)) for key in (1, 2))
+    a, b = (shuffled_position(np.arange(1000), 1000, np.full(1000, key, dtype=np.uint64)) for key in (1, 2))
     assert (a == b).mean() < 0.02
     assert abs(np.corrcoef(a, np.arange(1000))[0, 1]) < 0.1
 

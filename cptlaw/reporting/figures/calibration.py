@@ -83,7 +83,7 @@ def calibration(fit: Fit, held_out: pd.DataFrame | None = None, interval: float 
         caption += f", slope {scores['slope']:.3f}, intercept {scores['intercept']:.3f} on logarithms (ideally 1 and 0)"
     caption += "."
     if bounded:
-        inside, known = held(data)
+        inside, known = count_covered(data)
         caption += f" {inside} of {known} lie within their {format_percent(interval)} intervals."
     title = (
         f"{inside} of {known} held-out {fit.on} losses lie in their {format_percent(interval)} intervals"
@@ -93,7 +93,7 @@ def calibration(fit: Fit, held_out: pd.DataFrame | None = None, interval: float 
     return Figure(f"calibration-{fit.on}", title, caption, data, drawing)
 
 
-def held(data: pd.DataFrame) -> tuple[int, int]:
+def count_covered(data: pd.DataFrame) -> tuple[int, int]:
     """Return how many measured losses lie between lo and hi, and how many have both ends."""
     # An open interval holds every loss: it is no success.
     known = data["lo"].notna() & data["hi"].notna()
@@ -105,7 +105,7 @@ def as_doubt(figure: Figure, on: str, interval: float) -> Finding | None:
     """Return what the held-out losses of a calibration figure say of its intervals; None where it has none."""
     if "lo" not in figure.data:
         return None
-    inside, known = held(figure.data)
+    inside, known = count_covered(figure.data)
     if not known:
         return None
     short = inside < (interval - SHORT) * known
