@@ -64,3 +64,8 @@ def test_every_plan_was_sealed_with_what_it_forecasts():
         for on in ("source", "target"):
             place = CORPORA[plan["table"]][1], plan["n_params"], plan["replay"], on
             assert sealed[place] == pytest.approx(plan[f"{on}_loss"], rel=1e-5)
+
+
+def test_every_plan_that_was_made_has_been_trained_or_says_that_it_was_not():
+    made = json.loads((RESULTS / "plans_trained.json").read_text(encoding="utf-8"))["tables"]["plans"]["rows"]
+    assert all(row[7] for row in made if not row[5].startswith("refused"))
