@@ -143,7 +143,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from cptlaw import writing
-with writing.replacing(Path(sys.argv[1]), writing.FIT) as part:
+with writing.atomic_path(Path(sys.argv[1]), writing.FIT) as part:
     part.write_text("half")
     os.kill(os.getpid(), signal.SIGKILL)
 """
