@@ -71,14 +71,11 @@ def short_tables(answer: Answer) -> list[Table]:
         "forgetting": PlanField("forgetting", lambda value: short_percent(value, limit)),
         "gpu_hours": replace(PLAN_FIELDS["gpu_hours"], head=f"{name} hours"),
     }
-    keys = ("instead", "tokens", "replay", "target_loss" if _has_target(rows) else "target_gain")
+    has_target = any(row.get("target_loss") is not None for row in rows)
+    keys = ("instead", "tokens", "replay", "target_loss" if has_target else "target_gain")
     return [
         replace(field_table(rows, (*keys, "forgetting", "probability", spent), {**PLAN_FIELDS, **texts}), close=True)
     ]
-
-
-def _has_target(rows: Iterable[Mapping[str, Any]]) -> bool:
-    return any(row.get("target_loss") is not None for row in rows)
 
 
 def headline(answer: Answer) -> str:
@@ -86,9 +83,7 @@ def headline(answer: Answer) -> str:
     if answer.feasible is None:
         return "no limit was given: choose a share of replay whose forgetting you can bear"
     if not answer.feasible:
-        limits = " and ".join(LIMITS.get(name, name) for name in (answer.blocking or "").split(" and "))
-        shares = "mix" if answer.kind == "mix" else f"share of replay{_range_text(answer)}"
-        return f"no {shares} keeps {limits} with {format_percent(answer.risk or 0.5)} probability"
+        return _infeasible(answer)
     alone = any(finding.code == "one-run" for finding in answer.findings)
     advice = "one run shows nothing of others; no more than a guess:" if alone else "train on"
     mix = f"{advice} {PLAN_FIELDS['tokens'].text(answer.tokens or 0)} tokens"
@@ -96,8 +91,7 @@ def headline(answer: Answer) -> str:
         mix += f": {shares_text(answer.mix)}"
     elif answer.replay is not None:
         mix += f", {PLAN_FIELDS['replay'].text(answer.replay)} replay"
-    if answer.lr_peak is not None:
-        mix += f", peak rate {answer.lr_peak:.2g}" if not answer.laws else f", peak rate {answer.lr_peak:.3g}"
+    mix += "" if answer.lr_peak is None else f", peak rate {answer.lr_peak:.{3 if answer.laws else 2}g}"
     if answer.laws and answer.batch_tokens and (answer.batch_tokens_hi or 0.0) > 1.5 * (answer.batch_tokens_lo or 0.0):
         mix += f", steps of {format_quantity(answer.batch_tokens, 3)} tokens"
     mix += f"; weights {weights}" if (weights := weights_text(answer)) else ""
@@ -106,11 +100,14 @@ def headline(answer: Answer) -> str:
     return f"{mix} ({_spent(answer)})"
 
 
-def _range_text(answer: Answer) -> str:
-    """Return the range of replay that was searched, where the plan knows it."""
+def _infeasible(answer: Answer) -> str:
+    """Return which limits nothing keeps, with the range of replay that was searched where the plan knows it."""
     mix = getattr(answer.plan, "mix", None)
     ends = answer.searched if mix is None else (mix.low, mix.high)
-    return "" if ends is None else f" from {format_percent(ends[0])} to {format_percent(ends[1])}"
+    between = "" if ends is None else f" from {format_percent(ends[0])} to {format_percent(ends[1])}"
+    shares = "mix" if answer.kind == "mix" else f"share of replay{between}"
+    limits = " and ".join(LIMITS.get(name, name) for name in (answer.blocking or "").split(" and "))
+    return f"no {shares} keeps {limits} with {format_percent(answer.risk or 0.5)} probability"
 
 
 def _spent(answer: Answer) -> str:
