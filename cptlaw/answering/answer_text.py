@@ -102,8 +102,8 @@ def headline(answer: Answer) -> str:
 
 def _infeasible(answer: Answer) -> str:
     """Return which limits nothing keeps, with the range of replay that was searched where the plan knows it."""
-    mix = getattr(answer.plan, "mix", None)
-    ends = answer.searched if mix is None else (mix.low, mix.high)
+    replays = None if answer.kind == "mix" else getattr(answer.plan, "mix", None)  # of k corpora it holds their shares
+    ends = answer.searched if replays is None else (replays.low, replays.high)
     between = "" if ends is None else f" from {format_percent(ends[0])} to {format_percent(ends[1])}"
     shares = "mix" if answer.kind == "mix" else f"share of replay{between}"
     limits = " and ".join(LIMITS.get(name, name) for name in (answer.blocking or "").split(" and "))
