@@ -49,7 +49,7 @@ def shuffled_position(position: Ints, size: int, key: Words) -> Ints:
     Examples
     --------
     >>> key = np.full(10, 7, dtype=np.uint64)
-    >>> sorted(shuffled(np.arange(10), 10, key).tolist()) == list(range(10))
+    >>> sorted(shuffled_position(np.arange(10), 10, key).tolist()) == list(range(10))
     True
     """
     # Both halves of a word must be of one width for a Feistel round, hence an even number of bits.
