@@ -155,6 +155,9 @@ def test_pareto_with_forgetting(pair):
         document["points"][0]
     )
     assert "best compromises" in found.summary()
+    (table,) = found.tables
+    assert table.columns == ("replay", "target loss", "source loss", "forgetting")
+    assert len(table.rows) == 5
     assert "<table>" in found._repr_html_()
 
 

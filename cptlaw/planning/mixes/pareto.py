@@ -26,7 +26,7 @@ from cptlaw.planning.result import (
     weights_text,
 )
 from cptlaw.planning.scenario import Pareto, documented, read_scenario
-from cptlaw.result import Line
+from cptlaw.result import Line, Table
 from cptlaw.runs.metrics import USUAL_UNIT
 from cptlaw.units import format_percent, format_span
 
@@ -120,20 +120,27 @@ class ParetoPlan(Plan):
         """The answer, line by line."""
         if not self.points:
             return [("feasible", "no"), ("blocking", ", ".join(self.blocking))]
+        weights = weights_text(self)
+        return ([("weights", weights)] if weights else []) + risk_lines(self.risk)
+
+    @property
+    def tables(self) -> list[Table]:
+        """Some of the compromises, by rising replay."""
+        if not self.points:
+            return []
         chosen = np.unique(np.linspace(0, len(self.points) - 1, SHOWN).round().astype(int))
-        lines = []
+        rows = []
         for point in (self.points[i] for i in chosen):
-            target = format_span(point.target_loss, point.target_loss_lo, point.target_loss_hi)
-            source = format_span(point.source_loss, point.source_loss_lo, point.source_loss_hi)
-            text = f"target loss {target}, source loss {source}"
+            row = {
+                "replay": format_percent(point.replay),
+                "target loss": format_span(point.target_loss, point.target_loss_lo, point.target_loss_hi),
+                "source loss": format_span(point.source_loss, point.source_loss_lo, point.source_loss_hi),
+            }
             if point.forgetting is not None:
                 relative = self.forgetting_measure == "relative"
-                text += f", forgetting {forgetting_text(point.forgetting, None, None, relative)}"
-            text += "".join(f", {name} {format_percent(of['score'] or 0.0)}" for name, of in point.scores.items())
-            lines.append((f"replay {format_percent(point.replay)}", text))
-        if weights := weights_text(self):
-            lines.append(("weights", weights))
-        return lines + risk_lines(self.risk)
+                row["forgetting"] = forgetting_text(point.forgetting, None, None, relative)
+            rows.append(row | {name: format_percent(of["score"] or 0.0) for name, of in point.scores.items()})
+        return [Table(tuple(rows[0]), tuple(tuple(row.values()) for row in rows), close=True)]
 
 
 def pareto(target: FitLike, source: FitLike, **scenario: Unpack[Pareto]) -> ParetoPlan:
