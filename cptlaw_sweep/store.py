@@ -10,7 +10,8 @@
     failed/ID.json         why a job failed
     runs.csv               the runs table;  jobs.csv  one line per job
 
-Every file appears whole or not at all, and no two jobs write the same one, so that processes and machines need no lock.
+Every file appears whole or not at all, and no two jobs write the same one, so that processes and machines need no lock;
+a second sweep in one folder does (``sweep.lock``).
 """
 
 from __future__ import annotations
@@ -87,6 +88,31 @@ class Store:
                     f"{self.url} holds a file {name} and is no folder of a sweep, which would write over it. Expected "
                     f"a folder of its own for the results; give another one with -o."
                 )
+
+    @contextlib.contextmanager
+    def one_sweep(self) -> Iterator[None]:
+        """Keep other sweeps out of a local folder: two would take each other's checkpoints away.
+
+        Raises
+        ------
+        UsageError
+            If another one is at work there. One that was killed is not: the system frees its lock.
+        """
+        from filelock import FileLock, Timeout
+
+        lock = FileLock(self.path("sweep.lock"), blocking=False)
+        with contextlib.ExitStack() as held:
+            if self.is_local:
+                try:
+                    held.enter_context(lock)
+                except Timeout:
+                    raise UsageError(
+                        f"another sweep is at work in {self.url}. Wait until it ends, or ask how it stands: the same "
+                        f"command with --status."
+                    ) from None
+                except NotImplementedError:
+                    pass  # a file system without locks
+            yield
 
     # Files
 

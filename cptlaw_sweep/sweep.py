@@ -133,14 +133,16 @@ def sweep(
     DataError
         If the recipe or its text is unusable, or the store holds tables that no sweep wrote. A run that fails does not
         raise: the others go on, and `failures` says why.
+    UsageError
+        If another sweep is at work in the folder.
     """
     require_training()
     chosen = make_engine(engine, workers, engine_options) if isinstance(engine, str) else engine
     plan = load_sweep(recipe)
     place = _store_of(recipe, store)
     place.check_ours()
-    place.clear_scratch()
-    with contextlib.closing(SweepProgress(plan, place)) as progress:
+    with place.one_sweep(), contextlib.closing(SweepProgress(plan, place)) as progress:
+        place.clear_scratch()
         for note in plan.notes:
             progress.note(note)
         if earlier := earlier_jobs(plan, place):
@@ -205,7 +207,8 @@ def tune_lr(
 
         return last
 
-    result = tune(Path(recipe), run)
+    with place.one_sweep():
+        result = tune(Path(recipe), run)
     place.write_json("tune-lr.json", result.to_dict())
     return result
 

@@ -11,8 +11,11 @@ import pytest
 from safetensors import SafetensorError
 from small_sweep import RECIPE, Silent, prepared, train_here
 
+from cptlaw.errors import UsageError
 from cptlaw_sweep.engines.local import LocalEngine
 from cptlaw_sweep.store import Store
+from cptlaw_sweep.sweep import sweep as sweep_of
+from cptlaw_sweep.sweep import tune_lr
 from cptlaw_sweep.table import jobs_table, runs_table
 from cptlaw_sweep.worker import reason_of
 
@@ -141,3 +144,15 @@ def test_a_sweep_of_which_no_job_finished_ends_with_1(call, monkeypatch, tmp_pat
     done = sweep.SweepResult(pd.DataFrame(), str(tmp_path), finished, finished + failed, failures)
     monkeypatch.setattr(sweep, "sweep", lambda *given, **how: done)
     assert call("sweep", "sweep.yaml")[0] == code
+
+
+@pytest.mark.parametrize("verb", [sweep_of, tune_lr])
+def test_a_second_sweep_in_a_folder_is_refused_and_touches_nothing(recipe, tmp_path, verb):
+    path, place = recipe(), tmp_path / "out"
+    sweep_of(path, place, workers=1)
+    before = {file: file.stat().st_mtime_ns for file in place.rglob("*") if file.name != "sweep.lock"}
+    with Store(place).one_sweep(), pytest.raises(UsageError) as refused:
+        verb(path, place, workers=1)
+    assert str(place) in str(refused.value)
+    assert {file: file.stat().st_mtime_ns for file in place.rglob("*") if file.name != "sweep.lock"} == before
+    assert not sweep_of(path, place, workers=1).failures  # free again
