@@ -59,6 +59,12 @@ def among(name: object, known: Iterable[str]) -> str:
     return f"{did_you_mean(str(name), names)} Known: {', '.join(names)}."
 
 
+def require_type(value: object, kinds: type | tuple[type, ...], name: str, expected: str) -> None:
+    """Refuse an argument of another type."""
+    if not isinstance(value, kinds):
+        raise UsageError(f"{name}: found {shown(value)}. Expected {expected}.")
+
+
 def refuse_others(given: Iterable[str], known: Iterable[str], verb: str) -> None:
     """Refuse options that a verb does not have."""
     names = list(known)
@@ -124,8 +130,9 @@ def repository() -> str:
     return next((str(url).partition(", ")[2] for url in named if str(url).startswith("Repository, ")), "")
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: object, known: Iterable[str]) -> str:
     """Return ``" Did you mean 'x'?"`` for the nearest known names, or an empty string."""
+    name = str(name)
     if len(name) > _LONGEST_NAME:  # the comparison is quadratic
         return ""
     short = [word for word in itertools.islice(known, _MOST_NAMES) if len(word) <= _LONGEST_NAME]

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from decimal import Decimal
 
-from cptlaw.errors import UsageError, shown
+from cptlaw.errors import UsageError, require_type, shown
 
 POWERS = {"": 0, "K": 3, "M": 6, "G": 9, "B": 9, "T": 12, "%": -2}  # of ten
 SUFFIXES = {suffix: Decimal(10) ** power for suffix, power in POWERS.items()}
@@ -119,6 +119,8 @@ def parse_pairs(texts: Iterable[str], option: str, expected: str, between: str |
     {'alpha': '0.34', 'E': '1.8'}
     """
     result: dict[str, str] = {}
+    for text in texts:
+        require_type(text, str, option, expected)
     for pair in (pair for text in texts for pair in (text.split(between) if between else [text])):
         name, equals, value = (part.strip() for part in pair.partition("="))
         if not equals or not name or not value:

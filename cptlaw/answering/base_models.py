@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from cptlaw.errors import UsageError, did_you_mean
+from cptlaw.errors import UsageError, did_you_mean, require_type
 from cptlaw.findings import Finding
 from cptlaw.importing.model_size import parameters_of_config
 from cptlaw.reading import read_json
@@ -57,8 +57,8 @@ def base(name: str, ptpp: object = None, *, needs_tokens: bool = True) -> BaseMo
     UsageError
         If there is none of this name, or its tokens are not published and not given.
     """
-    listed = bases()
-    path = Path(name)
+    require_type(name, (str, Path), "base (--base)", "the name of a model, or its config.json")
+    listed, path = bases(), Path(name)
     is_config = path.suffix == ".json" or isfile(path / "config.json")  # no name is too long to be asked about
     row, findings = (_of_config(path, listed), ()) if is_config else _of_name(name, listed)
     known = {key: float(row[key]) for key in ("n_params", "ptpp", "lr_pretrain") if pd.notna(row.get(key))}

@@ -14,7 +14,7 @@ from cptlaw.answering.refusals import ROOM
 from cptlaw.answering.result import Answer
 from cptlaw.answering.scores import fitted_scores
 from cptlaw.answering.steps import chosen_rows, how_fitted
-from cptlaw.answering.takes import batch_of_runs, lowest_probability
+from cptlaw.answering.takes import lowest_probability
 from cptlaw.answering.with_runs import evidence, laws_in, tokens_assumed
 from cptlaw.answering.words import in_answer
 from cptlaw.commands import command_line
@@ -27,6 +27,7 @@ from cptlaw.planning.result import flops_of
 from cptlaw.planning.scenario import MixOfCorpora, as_words
 from cptlaw.runs import Runs
 from cptlaw.runs.schema import MIX
+from cptlaw.schedules.valley import advised_by_runs
 from cptlaw.writing import file_name
 
 AUTO = "auto"
@@ -70,7 +71,11 @@ def from_mixes(runs: Runs, question: Asked, where: str | None = None, seed: int 
         blocking=blocking,
         best_reachable=_reachable(asked, fits, sure, roles, given),
         reference=_reference(asked, sure, roles),
-        **({"batch_tokens": asked.batch_tokens} if asked.batch_tokens else batch_of_runs(runs, asked.n_params)),
+        **(
+            {"batch_tokens": asked.batch_tokens}
+            if asked.batch_tokens
+            else advised_by_runs(fits[goal[0]], asked.n_params, None)
+        ),
         next_runs=cells,
         findings=by_severity(dict.fromkeys([*findings, *map(in_answer, sure.findings), *of_fits, *trouble])),
         evidence=evidence(runs, fits),

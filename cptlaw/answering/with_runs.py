@@ -19,7 +19,6 @@ from cptlaw.answering.refusals import nearest_mix
 from cptlaw.answering.result import Answer
 from cptlaw.answering.scores import fitted_scores
 from cptlaw.answering.steps import answer_command, commands, how_fitted, to_sharpen
-from cptlaw.answering.takes import batch_of_runs, tuned_by_runs
 from cptlaw.answering.what_if import by_replay, measured_rates, other_sizes, point_of, what_if
 from cptlaw.answering.words import in_answer
 from cptlaw.errors import UsageError
@@ -37,6 +36,7 @@ from cptlaw.planning.report_scenario import ReportOfRuns
 from cptlaw.runs import Runs, questions
 from cptlaw.runs.schema import COLUMNS
 from cptlaw.schedules import SchedulesLike
+from cptlaw.schedules.valley import advised_by_runs
 from cptlaw.units import format_quantity
 
 AUTO = "auto"
@@ -88,7 +88,7 @@ def from_runs(
         tokens=sure.tokens if sure.feasible else None,
         atpp=sure.atpp,
         flops=sure.flops,
-        **_rate_and_batch(runs, asked, fits, sure),
+        **_rate_and_batch(asked, fits, sure),
         merge_weight=sure.merge_weight,
         lora_rank=sure.lora_rank,
         **{name: getattr(sure, name) for name in ends},
@@ -118,13 +118,14 @@ def from_runs(
     )
 
 
-def _rate_and_batch(runs: Runs, question: Asked, fits: Mapping[str, Fit], sure: MixPlan) -> dict[str, Any]:
-    """Return the rate of the plan and the batch of the runs; both from the table's own valley, where it has one."""
-    result = measured_rates(fits, sure, question.lr_peak) | batch_of_runs(runs, question.n_params)
-    tuned = tuned_by_runs(runs, question.n_params, sure.tokens if sure.feasible else None)
-    if result.get("lr_peak") is not None:  # what a law reads was planned
-        tuned = {name: value for name, value in tuned.items() if name.startswith("batch")}
-    return result | tuned | ({"batch_tokens": question.batch_tokens} if question.batch_tokens else {})
+def _rate_and_batch(question: Asked, fits: Mapping[str, Fit], sure: MixPlan) -> dict[str, Any]:
+    """Return the rate and the batch of the plan, what was run, and why they were taken."""
+    tuned = advised_by_runs(fits["target"], question.n_params, sure.tokens if sure.feasible else None)
+    if sure.lr_peak != tuned.get("lr_peak"):  # what a law reads was planned
+        tuned = measured_rates(fits, sure, question.lr_peak) | {
+            name: value for name, value in tuned.items() if name.startswith("batch")
+        }
+    return tuned | ({"batch_tokens": question.batch_tokens} if question.batch_tokens else {})
 
 
 def _reference(question: Asked, sure: MixPlan) -> Mapping[str, Any] | None:

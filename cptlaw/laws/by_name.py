@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cptlaw.errors import UsageError, did_you_mean
+from cptlaw.errors import UsageError, did_you_mean, require_type
 from cptlaw.laws.base import LAWS, Law
 from cptlaw.laws.registry import SYNONYMS
 
@@ -33,6 +33,7 @@ def law(spec: str | Law | type[Law], **options: object) -> Law:
     if not isinstance(spec, str):
         if options:
             raise UsageError("options belong with a law's name; a law that is already built takes none.")
+        require_type(spec, Law, "law", "its name, such as 'ptpp-floor', or a Law")
         return spec
     name, *pairs = spec.split(":")
     name = SYNONYMS.get(name, name)

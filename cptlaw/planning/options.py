@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from cptlaw.errors import UsageError, did_you_mean, shown
+from cptlaw.errors import UsageError, did_you_mean, require_type, shown
 from cptlaw.units import LARGEST, SMALLEST, format_percent, parse_probability, parse_quantity
 
 Word = TypeVar("Word", bound=str)
@@ -55,6 +55,7 @@ def _pairs(value: Any, name: str, expected: str) -> dict[str, Any]:
     if isinstance(value, Mapping):
         return {str(key): item for key, item in value.items() if item is not None}
     parts: list[str] = []
+    require_type(value, (str, list, tuple), label(name), expected)
     for part in (part for text in ([value] if isinstance(value, str) else value) for part in str(text).split(",")):
         if parts and parts[-1].startswith("mean:") and "=" not in parts[-1]:
             parts[-1] += f",{part.strip()}"

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from cptlaw.errors import UsageError, did_you_mean
+from cptlaw.errors import UsageError, did_you_mean, require_type
 from cptlaw.fitting.uncertainty.chances import probability_above, probability_below
 from cptlaw.forecasting.scores.error_rate import ErrorRate
 from cptlaw.forecasting.scores.score_fit import ScoreFit
@@ -83,6 +83,7 @@ def score_fits(fits: Any) -> dict[str, ScoreFit]:
         return {}
     several: Iterable[Any] = fits.values() if isinstance(fits, Mapping) else fits
     several = [fits] if isinstance(fits, str | Path) or hasattr(fits, "predict") else several
+    require_type(several, Iterable, "scores (--score)", "fits of scores, or their files")
     result = {}
     for one in several:
         fit = load_fit(one) if isinstance(one, str | Path) else one

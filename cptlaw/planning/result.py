@@ -146,7 +146,10 @@ class MixPlan(LimitedPlan):
     n_params, ptpp
         The model: parameters, and pre-training tokens per parameter where given.
     lr_peak
-        Peak rate of CPT, where a law reads it: the given one, or the best of the measured ones.
+        Peak rate of CPT: where a law reads it the given one, or the best of the measured ones; else where the runs vary
+        rate and batch, that of their valley.
+    batch_tokens
+        Tokens of a step: those of that valley, else of the runs nearest in size.
     merge_weight, lora_rank
         Weight of the adapted model in a merge with its base, and rank of its adapters, likewise.
     replay
@@ -167,6 +170,7 @@ class MixPlan(LimitedPlan):
     n_params: float
     ptpp: float | None
     lr_peak: float | None = None
+    batch_tokens: float | None = None
     merge_weight: float | None = None
     lora_rank: float | None = None
     replay: float | None = None
@@ -218,7 +222,9 @@ class MixPlan(LimitedPlan):
         return f"{self._question()} for {model_text(self)}"
 
     def _expected(self) -> list[Line]:
-        known = [(name, getattr(self, name)) for name in ("replay", "lr_peak", "tokens", "atpp", "flops")]
+        known = [
+            (name, getattr(self, name)) for name in ("replay", "lr_peak", "batch_tokens", "tokens", "atpp", "flops")
+        ]
         lines = [field_line(name, value) for name, value in known if value is not None]
         if weights := weights_text(self):
             lines.append(("weights", weights))

@@ -9,9 +9,10 @@ from typing import Any, Unpack
 
 import pandas as pd
 
-from cptlaw.errors import UsageError
+from cptlaw.errors import UsageError, require_type
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.fit import Fit
+from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.fitting.one_corpus import fit_of_corpus
 from cptlaw.fitting.uncertainty.chances import likelihood
 from cptlaw.forecasting.verbs import load_fit
@@ -89,11 +90,10 @@ def report(
     page = read_scenario(ReportOfRuns, given, "report")
     devices = hardware(page.gpus, page.mfu, page.gpu_hour)  # a wrong one is said before minutes of work
     table = runs if isinstance(runs, Runs) else read_runs(runs)
-    fits: tuple[Any, ...] = tuple(
-        fit_of_corpus(load_fit(fit) if isinstance(fit, str | Path) else fit, domain)
-        for fit in (target, source)
-        if fit is not None
-    )
+    given_fits = [load_fit(fit) if isinstance(fit, str | Path) else fit for fit in (target, source) if fit is not None]
+    for fit in given_fits:
+        require_type(fit, Forecaster, "target, source", "fits, as cl.fit(...) gives them, or their files")
+    fits: tuple[Any, ...] = tuple(fit_of_corpus(fit, domain) for fit in given_fits)
     tell("scores")
     scores, unfitted = fits_of_scores(table, limits_of(given), fits[0].provenance.get("where"))
     tell("plan")

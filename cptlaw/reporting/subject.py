@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cptlaw.errors import UsageError
+from cptlaw.errors import UsageError, require_type
 from cptlaw.forecasting.scores import ScoreFit
 from cptlaw.planning import MinTokensPlan, MixPlan, min_tokens
 from cptlaw.planning.report_scenario import Page, ReportOfRuns
@@ -96,6 +96,7 @@ def read_at(at: str | Mapping[str, object] | None) -> dict[str, object]:
     """Return the inputs at a point, read from ``"n_params=8.1B,tokens=72B"`` or a mapping."""
     if at is None:
         return {}
+    require_type(at, (str, Mapping), "at (--at)", "inputs by name, as in n_params=8.1B,tokens=72B")
     frame = point(at if isinstance(at, str) else ",".join(f"{name}={value}" for name, value in at.items()))
     return {str(name): value for name, value in frame.iloc[0].items()}
 

@@ -267,8 +267,6 @@ def _wide(flag: str, names: list[str]) -> str:
 
 
 def _given_names(names: list[str], columns: Mapping[str, str], label: str) -> dict[str, str]:
-    if not isinstance(columns, Mapping):
-        raise UsageError(f"columns=: found {columns!r}. Expected a mapping such as {{'eval': 'domain'}}.")
     given: dict[str, str] = {}
     for key, name in columns.items():
         if key == IGNORE:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cptlaw.errors import CptlawError, DataError, UsageError, did_you_mean
+from cptlaw.errors import CptlawError, DataError, UsageError, did_you_mean, require_type
 from cptlaw.reading import STDIN, existing_file
 from cptlaw.runs.base_rows import base_columns, base_rows
 from cptlaw.runs.convert import hashable, to_numbers
@@ -38,7 +38,7 @@ from cptlaw.runs.number_formats import (
 )
 from cptlaw.runs.parquet_file import read_parquet
 from cptlaw.runs.pivot import by_amount
-from cptlaw.runs.question import NotUnderstoodError, Question, UnreadColumnError, flags_of, with_reply
+from cptlaw.runs.question import MAPPINGS, TEXTS, NotUnderstoodError, Question, UnreadColumnError, flags_of, with_reply
 from cptlaw.runs.questions import questions, refuse_likely
 from cptlaw.runs.raw_table import RawTable
 from cptlaw.runs.replies import with_replies
@@ -168,6 +168,22 @@ def _checked_kind(n_params_kind: str | None) -> str | None:
     return n_params_kind
 
 
+def _check_types(how: Mapping[str, Any]) -> None:
+    """Refuse what tells how to read and is of another type than `read_runs` says."""
+    examples = ("{'eval': 'domain'}", "{'code': 'code_loss'}", "{'gsm8k': 'acc'}")
+    for name, example in zip(MAPPINGS, examples, strict=True):
+        wanted = f"a mapping of names, such as {example}"
+        given = how.get(name)
+        require_type({} if given is None else given, Mapping, f"{name}=", wanted)
+        for key, value in (given or {}).items():
+            require_type(key, str, f"{name}=", wanted)
+            several = value if key == IGNORE and isinstance(value, list | tuple) else [value]
+            for one in several:
+                require_type(one, (str, int, float) if name == "columns" else str, f"{name}= for {key!r}", wanted)
+    for name in TEXTS:
+        require_type("" if how.get(name) is None else how[name], str, f"{name}=", "a name")
+
+
 def shaped(source: Any, **how: Any) -> Shaped:
     """Return a table in every state on its way to runs; see `read_runs`, which gives the last one.
 
@@ -178,6 +194,7 @@ def shaped(source: Any, **how: Any) -> Shaped:
     UsageError
         If an argument is unusable.
     """
+    _check_types(how)
     _checked_kind(how.get("n_params_kind"))
     # Kept with the table, so that answers can name commands that read it in the same way.
     read_with = flags_of(how)

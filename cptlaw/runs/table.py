@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from cptlaw.errors import DataError, UsageError, did_you_mean, shown
+from cptlaw.errors import DataError, UsageError, did_you_mean, require_type, shown
 from cptlaw.findings import Finding
 from cptlaw.result import Line, as_html, as_text
 from cptlaw.runs.dataframe import TableLike, to_polars
@@ -120,6 +120,7 @@ class Runs:
             With the evals that there are, where none of these tells.
         """
         if on is not None:
+            require_type(on, str, "on=", f"an eval, one of {', '.join(self.evals)}")
             return on
         if len(self.evals) == 1:
             return self.evals[0]

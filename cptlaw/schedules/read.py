@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 import pandas as pd
 
-from cptlaw.errors import DataError, UsageError, did_you_mean, shown
+from cptlaw.errors import DataError, UsageError, did_you_mean, require_type, shown
 from cptlaw.reading import existing_file, read_document
 from cptlaw.runs.csv_file import read_csv
 from cptlaw.runs.schema import canonical_name
@@ -58,9 +58,12 @@ def read_schedules(given: SchedulesLike) -> dict[str, Schedule]:
     {'run-a': Schedule(pretrain 2000 steps wsd peak 0.0002)}
     """
     if isinstance(given, Mapping):
+        for run, one in given.items():
+            require_type(one, Schedule, f"schedules, run {run!r}", "a Schedule")
         return dict(given)
     if str(given) == COLUMNS:
         return {}
+    require_type(given, (str, Path), "schedules (--schedules)", f"a file, a mapping of Schedules, or {COLUMNS!r}")
     file = Path(given)
     document = read_document(file)
     if not isinstance(document, Mapping) or not document:

@@ -25,6 +25,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.answering import batches
+from cptlaw.schedules.valley import Valley, fit_valley
 from studies.harness import find_data, show, write_result
 
 FILE = "openeuro_dense.csv"
@@ -44,9 +45,9 @@ def load(data: str | None) -> pd.DataFrame:
     return runs.groupby(["n_params", "tokens", "lr", "batch"])["loss"].mean().reset_index()
 
 
-def fitted(runs: pd.DataFrame) -> batches.Valley:
+def fitted(runs: pd.DataFrame) -> Valley:
     """Return the most likely valley; the best loss of each cell is free."""
-    return batches.fit_valley(runs.rename(columns={"lr": "lr_peak", "batch": "batch_tokens"}))
+    return fit_valley(runs.rename(columns={"lr": "lr_peak", "batch": "batch_tokens"}))
 
 
 def steplaw(n_params: float, tokens: float) -> tuple[float, float]:

@@ -1,6 +1,7 @@
 """Sweeps of rate and batch: laws are fitted to the best run of each cell, and the rest is told and left out."""
 
 import itertools
+import json
 from pathlib import Path
 
 import numpy as np
@@ -65,7 +66,7 @@ def test_a_fit_is_of_the_best_runs_unless_all_are_asked_for():
     assert len(cl.read(sweep(), all_runs=True).runs) == 54
 
 
-def test_an_answer_takes_rate_and_batch_from_the_valley_though_runs_collapsed():
+def test_answers_and_plans_take_rate_and_batch_from_the_valley_though_runs_collapsed(tmp_path):
     rows = []
     for n, d in itertools.product((1e8, 4e8, 1.6e9), (2e9, 8e9, 32e9)):
         best = 1e-3 * (n / 4e8) ** -0.4 * (d / 8e9) ** 0.1, 2**18 * (d / 8e9) ** 0.5
@@ -83,6 +84,21 @@ def test_an_answer_takes_rate_and_batch_from_the_valley_though_runs_collapsed():
     told = {one.code: one.data for one in answer.findings}
     assert len(told["suspected-mix-up"]["runs"]) == collapsed
     assert told["mistuned-runs"]["runs"] == len(frame) - 9
+    # A plan from the file of that fit says the same, and one from a file of before says nothing.
+    fit = cl.fit("auto", frame)
+    fit.save(tmp_path / "fit.json")
+    plan = cl.plan.allocate(cl.load_fit(tmp_path / "fit.json"), budget=answer.flops)
+    asked = cl.answer(frame, n_params=plan.n_params, tokens=plan.tokens)
+    assert (plan.lr_peak, plan.batch_tokens) == (asked.lr_peak, asked.batch_tokens)
+    document = json.loads((tmp_path / "fit.json").read_text(encoding="utf-8"))
+    del document["provenance"]["tuning"]
+    (tmp_path / "old.json").write_text(json.dumps(document), encoding="utf-8")
+    old = cl.plan.allocate(tmp_path / "old.json", budget=answer.flops)
+    assert (old.target_loss, old.lr_peak, old.batch_tokens) == (plan.target_loss, None, None)
+    document["provenance"]["tuning"] = {"batches": 3}
+    (tmp_path / "old.json").write_text(json.dumps(document), encoding="utf-8")
+    with pytest.raises(cl.DataError, match="Fit again"):
+        cl.plan.allocate(tmp_path / "old.json", budget=answer.flops)
 
 
 def test_a_table_without_a_sweep_loses_nothing():

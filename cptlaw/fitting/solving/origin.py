@@ -8,6 +8,7 @@ from typing import Any
 from cptlaw.fitting.saved import Saved
 from cptlaw.runs import Runs
 from cptlaw.runs.metrics import USUAL_UNIT, loss_unit
+from cptlaw.schedules.valley import measured_tuning
 
 DIGITS = 12  # hexadecimal ones of the digest of a run's name: enough to know it again
 
@@ -37,6 +38,7 @@ def provenance_of(table: Runs, on: str, where: str | None) -> dict[str, object]:
         "n_params_kind": table.n_params_kind,
         **({} if unit == USUAL_UNIT else {"loss_unit": unit}),
         **({"domains": domains} if domains else {}),
+        **({"tuning": tuning} if (tuning := measured_tuning(table)) else {}),
     }
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict
 
-from cptlaw.errors import UsageError, did_you_mean
+from cptlaw.errors import UsageError, did_you_mean, require_type
 from cptlaw.laws.base import Law, Role
 from cptlaw.units import parse_pairs, parse_quantity
 
@@ -131,6 +131,7 @@ class Restraint:
             for name, value in _pairs(bound, "--bound", "beta=0.1:0.6").items()
         }
         priors = {name: _prior(name, value) for name, value in _pairs(prior, "--prior", "E=1.8:0.1").items()}
+        require_type(tie or (), Iterable, "--tie", "groups of names, as in alpha,beta")
         tied = tuple(tuple(_names(group)) for group in (tie or ()))
         correlations = {(str(one), str(other)): float(value) for one, other, value in correlation or ()}
         along = None if along_tokens is None else Prior(*along_tokens)
@@ -285,11 +286,13 @@ class Restraint:
 def _pairs(given: Mapping[str, object] | Iterable[str] | None, flag: str, example: str) -> Mapping[str, Any]:
     if given is None or isinstance(given, Mapping):
         return given or {}
-    texts = [given] if isinstance(given, str) else given
-    return parse_pairs(texts, flag, f"NAME=VALUE, as in {flag} {example}")
+    expected = f"NAME=VALUE, as in {flag} {example}"
+    require_type(given, Iterable, flag, expected)
+    return parse_pairs([given] if isinstance(given, str) else given, flag, expected)
 
 
 def _names(group: Any) -> list[str]:
+    require_type(group, Iterable, "--tie", "names, as in alpha,beta")
     return [name.strip() for name in group.split(",")] if isinstance(group, str) else [str(name) for name in group]
 
 

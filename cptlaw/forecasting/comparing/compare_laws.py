@@ -10,7 +10,7 @@ from typing import Any, Unpack
 import numpy as np
 import pandas as pd
 
-from cptlaw.errors import CptlawError, FitError, UsageError, refuse_others
+from cptlaw.errors import CptlawError, FitError, UsageError, refuse_others, require_type
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.auto.average import Average
 from cptlaw.fitting.fit_rows import fit_rows
@@ -357,6 +357,7 @@ def _baseline_folds(frame: pd.DataFrame, folds: Sequence[tuple[Fold, np.ndarray]
 
 def _listed(laws: str | Iterable[str | Law]) -> list[str | Law]:
     """Return the laws that were named."""
+    require_type(laws, Iterable, "laws", "names of laws, such as ['ptpp-floor', 'auto']")
     named = [one.strip() for one in laws.split(",") if one.strip()] if isinstance(laws, str) else list(laws)
     if not named:
         raise UsageError("compare needs at least one law, as in --laws ptpp-floor,ptpp-blind.")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cptlaw.errors import UsageError, did_you_mean
+from cptlaw.errors import UsageError, did_you_mean, require_type
 from cptlaw.findings import Finding, Remedy
 from cptlaw.fitting.auto.average import Average
 from cptlaw.fitting.base_models import LOSS
@@ -72,6 +72,8 @@ def forecast(
     """
     several: list[Any] = list(fits) if isinstance(fits, list | tuple) else [fits]
     read: list[Any] = [load_fit(fit) if isinstance(fit, str | Path) else fit for fit in several]
+    for fit in read:
+        require_type(fit, Forecaster, "fits", "fits, as cl.fit(...) gives them, or their files")
     if schedules is not None:
         read = _with_schedules(read, schedules)
     if interval is not None:

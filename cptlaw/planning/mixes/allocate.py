@@ -15,6 +15,7 @@ from cptlaw.fitting.one_corpus import fit_of_corpus
 from cptlaw.planning.limits import check_risk
 from cptlaw.planning.loss import FitLike, Loss, as_fit
 from cptlaw.planning.options import positive
+from cptlaw.planning.plan_fields import field_line
 from cptlaw.planning.points import score_fields, score_limits, score_losses
 from cptlaw.planning.result import (
     FLOPS_PER_PARAMETER_TOKEN,
@@ -28,6 +29,7 @@ from cptlaw.planning.scenario import Allocate, documented, read_scenario
 from cptlaw.planning.solve import Axis, Space, solve
 from cptlaw.result import Line
 from cptlaw.runs.metrics import USUAL_UNIT, unit_of
+from cptlaw.schedules.valley import advised_by_runs
 from cptlaw.units import format_percent, format_span
 
 
@@ -62,9 +64,11 @@ class AllocatePlan(Plan):
         FLOPs, 6 n_params tokens.
     replay, ptpp, lr_peak
         Held fixed, the peak rate where it was not given the best of those that were fitted; ``None`` where the law does
-        not read them.
+        not read them, unless the runs have a valley of rate and batch.
     n_params, tokens, atpp, flops
         The optimum.
+    batch_tokens
+        Tokens of a step there: from the valley of rate and batch where runs vary both, else as it was run.
     target_loss
         Nats per token, with ``_lo`` and ``_hi``, between which a measured loss lies with probability `interval`.
     interval
@@ -93,6 +97,7 @@ class AllocatePlan(Plan):
     findings: tuple[Finding, ...]
     unit: str = USUAL_UNIT
     lr_peak: float | None = None
+    batch_tokens: float | None = None
     scores: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
     blocking: tuple[str, ...] = ()
     _loss: Loss | None = field(default=None, compare=False)
@@ -125,6 +130,8 @@ class AllocatePlan(Plan):
             lines.append(("at ptpp", f"{self.ptpp:g}"))
         if self.lr_peak is not None:
             lines.append(("at peak rate", f"{self.lr_peak:.3g}"))
+        if self.batch_tokens is not None:
+            lines.append(field_line("batch_tokens", self.batch_tokens))
         loss = format_span(self.target_loss, self.target_loss_lo, self.target_loss_hi)
         lines.append(("target loss", f"{loss} {self.unit}"))
         lines += [(name, score_text(fields)) for name, fields in self.scores.items()]
@@ -228,11 +235,14 @@ def allocate(target: FitLike, **scenario: Unpack[Allocate]) -> AllocatePlan:
         raise UsageError("allocate: the scores depend on replay. Give replay= (--replay), such as 50%.")
     limits = score_limits(given, scores, given.risk)
     check_risk(given.risk, limits)
+    advised = advised_by_runs(loss.fit, n_params, tokens)
+    rate = here.rate(point)
     return AllocatePlan(
         budget=flops,
         replay=given.replay if loss.reads("replay") else None,
         ptpp=given.ptpp if loss.reads("ptpp") else None,
-        lr_peak=here.rate(point),
+        lr_peak=advised.get("lr_peak") if rate is None else rate,
+        batch_tokens=advised.get("batch_tokens"),
         n_params=n_params,
         tokens=tokens,
         atpp=tokens / n_params,

@@ -13,6 +13,7 @@ from cptlaw.planning.mixes.mix import CHOSEN, LARGEST, SMALLEST, FittedMix
 from cptlaw.planning.points import infeasible_fields, score_fields
 from cptlaw.planning.result import MixPlan, flops_of
 from cptlaw.planning.solve import ON_LIMIT, Best, Limit, Space, Wider, certificate
+from cptlaw.schedules.valley import advised_by_runs
 from cptlaw.units import format_percent, format_quantity
 
 # Relative slope in replay up to which the target loss counts as flat: a plan may sit on its minimum, and ten per cent
@@ -62,6 +63,10 @@ def _expected_at(mix: FittedMix, best: Mapping[str, float]) -> tuple[dict[str, A
         "atpp": tokens / mix.n_params,
         "flops": flops_of(mix.n_params, tokens),
     }
+    advised = advised_by_runs(mix.target.fit, mix.n_params, tokens)
+    values["batch_tokens"] = advised.get("batch_tokens")
+    if mix.target.known.get("lr_peak") is None:
+        values["lr_peak"] = advised.get("lr_peak")
     if mix.reads_replay:
         values |= {"target_tokens": (1.0 - replay) * tokens, "source_tokens": replay * tokens}
     findings: list[Finding] = []
