@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cptlaw.answering.batches import MEASURED
+from cptlaw.findings import Finding
 from cptlaw.fitting.uncertainty.chances import likelihood
 from cptlaw.planning.cost import Hardware
 from cptlaw.planning.plan_fields import PLAN_FIELDS, PlanField, field_table
@@ -28,7 +29,6 @@ LEAST_HOURS = 0.1  # of a device, below which FLOPs say more
 LIMITS = {
     "max-forgetting": "the limit on forgetting",
     "max-target-loss": "the limit on the target loss",
-    "max-tokens": "the limits within the budget",
 }
 NAMED = {"cheaper": "cheaper", "safer": "safer", "no-replay": "without replay"}  # alternatives of the short table
 EVEN = "with 50% probability"  # the forecasts themselves: a limit holds as often as not
@@ -41,7 +41,8 @@ ENDS = ("", "_lo", "_hi")
 
 def short_lines(answer: Answer) -> list[Line]:
     """Return the answer, the mix first, what to expect of it, and what to run next."""
-    lines: list[Line] = [("answer", headline(answer))]
+    lines: list[Line] = [("beyond runs", far.message)] if (far := out_of_reach(answer)) else []
+    lines.append(("answer", headline(answer)))
     if answer.feasible:
         lines += expected_lines(answer)
     elif answer.feasible is False:
@@ -50,6 +51,11 @@ def short_lines(answer: Answer) -> list[Line]:
         lines.append(("peak rate", f"{answer.lr_peak:.2g}, in steps of {format_quantity(answer.batch_tokens)} tokens"))
     lines += [("or", str(other["change"])) for other in answer.other_kinds]
     return [*lines, *next_step(answer)]
+
+
+def out_of_reach(answer: Answer) -> Finding | None:
+    """Return the finding that the plan has more tokens than forecasts were ever held to runs at, if it has."""
+    return next((one for one in answer.findings if one.code == "out-of-reach"), None) if answer.feasible else None
 
 
 def short_tables(answer: Answer) -> list[Table]:
@@ -106,7 +112,9 @@ def _infeasible(answer: Answer) -> str:
     ends = answer.searched if replays is None else (replays.low, replays.high)
     between = "" if ends is None else f" from {format_percent(ends[0])} to {format_percent(ends[1])}"
     shares = "mix" if answer.kind == "mix" else f"share of replay{between}"
-    limits = " and ".join(LIMITS.get(name, name) for name in (answer.blocking or "").split(" and "))
+    most = getattr(answer.plan, "max_tokens", None)
+    named = LIMITS | ({} if most is None else {"max-tokens": f"the limits within {format_quantity(most)} tokens"})
+    limits = " and ".join(named.get(name, name) for name in (answer.blocking or "").split(" and "))
     return f"no {shares} keeps {limits} with {format_percent(answer.risk or 0.5)} probability"
 
 
@@ -121,6 +129,8 @@ def expected_lines(answer: Answer) -> list[Line]:
     """Return both losses, forgetting and scores, each with the limit on it and how likely that holds."""
     lines: list[Line] = []
     said = set()
+    # What no forecast of so long a run was ever held to is not called likely.
+    chance = "{:.0%} by the laws alone".format if out_of_reach(answer) else likelihood
 
     def within(name: str) -> str:
         if name not in answer.probabilities:
@@ -129,7 +139,7 @@ def expected_lines(answer: Answer) -> list[Line]:
         limit = answer.limits.get(name)
         share = name == "max-forgetting"
         most = "its limit" if limit is None else format_percent(limit) if share else f"{limit:g}"
-        return f"; within {most}: {likelihood(answer.probabilities[name])}"
+        return f"; within {most}: {chance(answer.probabilities[name])}"
 
     if answer.target_loss is not None:
         text = f"{_span(answer, 'target_loss', answer.limits.get('max-target-loss'))} {answer.unit}"
@@ -154,7 +164,7 @@ def expected_lines(answer: Answer) -> list[Line]:
         lines.append(("losses", f"{'; '.join(map(' '.join, each.items()))} {answer.unit}"))
     lines += [(name, score_text(fields)) for name, fields in answer.scores.items()]
     others = {name: value for name, value in answer.probabilities.items() if name not in said}
-    return lines + [(f"{_limited(name)} within its limit", likelihood(value)) for name, value in others.items()]
+    return lines + [(f"{_limited(name)} within its limit", chance(value)) for name, value in others.items()]
 
 
 def reference_text(answer: Answer) -> str:

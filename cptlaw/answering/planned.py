@@ -11,15 +11,16 @@ from cptlaw import planning
 from cptlaw.answering.question import KINDS, Asked
 from cptlaw.answering.words import as_answer
 from cptlaw.errors import UsageError
-from cptlaw.findings import Finding, by_severity
+from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.fitting.fit import Fit
 from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.planning import MixPlan
+from cptlaw.planning.loss import most_tokens
 from cptlaw.planning.mixes.expected import best_over_rates
-from cptlaw.planning.mixes.mix import build_mixes
+from cptlaw.planning.mixes.mix import AHEAD, build_mixes
 from cptlaw.planning.mixes.trade_off import plan_at
 from cptlaw.planning.scenario import LimitedData, ReferenceKind, TradeOff, read_scenario
-from cptlaw.units import format_percent
+from cptlaw.units import format_percent, format_quantity
 
 REFERENCES: tuple[ReferenceKind, ...] = ("measured", "base-law", "asymptote")  # the first that can be had
 WHOLE_RANGE = {"min_replay": 0.0, "max_replay": 1.0}  # searched where what was run keeps no limit
@@ -51,14 +52,39 @@ def plan(
     given = _given(question, fits, risk, scores)
     found = _best(question, fits, given)
     whole = {name: end for name, end in WHOLE_RANGE.items() if name not in question.given}
-    if found.feasible or not whole or not found.mix.reads_replay:
+    if found.feasible:
         return found
+    if not whole or not found.mix.reads_replay:
+        return _with_end(question, found)
     if question.kind == "limited-data" and "max_replay" in whole:
-        whole["max_replay"] = MOST_OF_LIMITED
+        # All the more replay of as many new tokens is a longer run: none is planned that the runs do not reach.
+        longest = 1.0 - given["target_tokens"] / found.mix.tokens_in_reach
+        whole["max_replay"] = min(max(longest, found.mix.high), MOST_OF_LIMITED)
     wider = _best(question, fits, {**given, **whole})
     if not wider.feasible:
-        return wider
+        return _with_end(question, wider)
     return replace(wider, findings=by_severity([*wider.findings, _beyond(found, wider)]))
+
+
+def _with_end(question: Asked, refused: MixPlan) -> MixPlan:
+    """Return a refusal that says where the search for longer runs ended, unless that was asked for."""
+    most = refused.mix.tokens_in_reach
+    if question.kind == "limited-data" and "max_replay" not in question.given:
+        remedy, ended = Remedy("max_replay", format_percent(MOST_OF_LIMITED)), refused.mix.high < MOST_OF_LIMITED
+    else:
+        remedy, ended = Remedy("tokens"), question.kind == "min-tokens" and question.spendable is None
+    if not ended:
+        return refused
+    note = Finding(
+        "info",
+        "tokens-searched",
+        f"mixes of up to {format_quantity(most)} tokens were searched, {AHEAD:g} times the most that your runs have: "
+        f"forecasts of longer runs were held to none.",
+        "Add a longer run, or look there all the same.",
+        data={"tokens": most},
+        remedy=remedy,
+    )
+    return replace(refused, findings=by_severity([*refused.findings, note]))
 
 
 def _beyond(found: MixPlan, wider: MixPlan) -> Finding:
@@ -80,6 +106,8 @@ def _given(
     """Return what the plan is asked, with the best reference that there is."""
     source = fits.get("source")
     given = question.of_plan | ({"scores": scores} if scores else {})
+    if question.kind == "min-tokens" and "max_tokens" not in given:
+        given["max_tokens"] = AHEAD * most_tokens(fits.values(), question.n_params)
     if risk is None:
         given.pop("risk", None)
     if source is None:

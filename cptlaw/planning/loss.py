@@ -281,6 +281,18 @@ def measured_levels(fits: Iterable[Forecaster], name: str) -> Array:
     return np.unique(np.concatenate(result)) if result else np.array([])
 
 
+def most_tokens(fits: Iterable[Forecaster], n_params: float) -> float:
+    """Return the most tokens that fitted runs had, in all or per parameter of a model; infinity where none has any."""
+    most = []
+    for data in (fit.data for fit in fits):
+        if data.empty:  # parameters were given
+            most.append(GIVEN_ATPP[1] * n_params)
+        elif "tokens" in data.columns:
+            sizes = data["n_params"] if "n_params" in data.columns else n_params
+            most += [float(data["tokens"].max()), float((data["tokens"] / sizes).max()) * n_params]
+    return max(most, default=np.inf)
+
+
 def base_losses(fit: Forecaster, n_params: float | None) -> Array:
     """Return the losses of base models that came with a fit: of one size, of all where it is not known."""
     base = fit.base

@@ -119,6 +119,47 @@ def test_a_limit_that_no_mix_keeps(runs):
     assert kept.replay == pytest.approx(best["replay"], abs=0.01)
 
 
+@pytest.mark.parametrize("limit", ["7%", "9%", "10%"])
+def test_no_plan_chooses_more_than_four_times_the_tokens_of_the_runs(runs, limit):
+    got = cl.answer(runs, **MODEL, target_tokens="1M", max_forgetting=limit, base_source_loss=1.7293)
+    most = 4 * (runs.frame["tokens"] / runs.frame["n_params"]).max() * MODEL["n_params"]
+    if got.feasible:
+        assert got.tokens <= most
+    else:
+        assert got.best_reachable["tokens"] <= most * (1 + 1e-9)
+        assert got.best_reachable["limit"] > float(limit[:-1]) / 100
+        (said,) = (finding for finding in got.findings if finding.code == "tokens-searched")
+        assert said.data["tokens"] == pytest.approx(most)
+        # The share is the user's to widen.
+        question = {**MODEL, "target_tokens": "1M", "max_forgetting": limit, "base_source_loss": 1.7293}
+        wider = cl.answer(runs, **question, max_replay="99%")
+        assert (wider.tokens or wider.best_reachable["tokens"]) > most
+
+
+def test_fewest_tokens_end_at_four_times_those_of_the_runs(runs):
+    question = {**MODEL, "max_target_loss": 1.42, "base_source_loss": 1.7293}
+    got = cl.answer(runs, **question)
+    assert not got.feasible
+    assert "max-tokens" in got.blocking
+    assert {"tokens-searched"} <= {finding.code for finding in got.findings}
+    assert got.without_risk["feasible"]  # at even odds the runs reach it
+    assert got.without_risk["tokens"] < got.best_reachable["tokens"]
+
+
+def test_a_plan_far_beyond_the_runs_says_so_before_it_and_is_not_called_likely(runs):
+    got = cl.answer(runs, **MODEL, tokens="30M", max_forgetting="12%", base_source_loss=1.7293)
+    assert got.feasible
+    (far,) = (finding for finding in got.findings if finding.code == "out-of-reach")
+    assert far.severity == "error"
+    assert far.data["tokens"] / far.data["most"] == pytest.approx(30e6 / (16 * MODEL["n_params"]), rel=1e-3)
+    lines = got.lines
+    assert [name for name, _ in lines].index("beyond runs") < [name for name, _ in lines].index("answer")
+    assert "likely" not in dict(lines)["forgetting"]
+    near = cl.answer(runs, **MODEL, tokens="4M", max_forgetting="25%", base_source_loss=1.7293)
+    assert "likely" in dict(near.lines)["forgetting"]
+    assert "out-of-reach" not in {finding.code for finding in near.findings}
+
+
 def test_a_table_without_a_target_is_told_how_to_name_it(runs):
     table = runs.frame[runs.frame["eval"] == "source"].assign(eval="english")
     with pytest.raises(UsageError, match=r"which eval is the new domain's: .*--target-eval"):

@@ -9,7 +9,7 @@ import numpy as np
 
 from cptlaw.findings import Finding, Remedy
 from cptlaw.planning.limits import at_risk
-from cptlaw.planning.mixes.mix import CHOSEN, LARGEST, SMALLEST, FittedMix
+from cptlaw.planning.mixes.mix import AHEAD, CHOSEN, LARGEST, SMALLEST, FittedMix
 from cptlaw.planning.points import infeasible_fields, score_fields
 from cptlaw.planning.result import MixPlan, flops_of
 from cptlaw.planning.solve import ON_LIMIT, Best, Limit, Space, Wider, certificate
@@ -77,7 +77,7 @@ def _expected_at(mix: FittedMix, best: Mapping[str, float]) -> tuple[dict[str, A
         findings += expected.findings
     if mix.scores:
         values["scores"] = score_fields(mix.scores, mix.limits, point, mix.given.interval)
-    findings += below_fitted_tokens(mix, tokens)
+    findings += [*below_fitted_tokens(mix, tokens), *out_of_reach(mix, tokens)]
     if mix.source is not None and mix.forgetting is not None:
         of_loss = {end: values.get(f"source_loss{end}") for end in ("", "_lo", "_hi")}
         above = mix.forgetting.ends(of_loss, mix.given.interval)
@@ -112,6 +112,25 @@ def below_fitted_tokens(mix: FittedMix, tokens: float) -> tuple[Finding, ...]:
             f"{format_quantity(tokens)} tokens are fewer than the smallest fitted ones, {format_quantity(least)}. The "
             f"laws claim that both losses fall from the first token on, while forgetting sets in there.",
             "Measure runs from their first evaluations on, or plan with more tokens.",
+        ),
+    )
+
+
+def out_of_reach(mix: FittedMix, tokens: float) -> tuple[Finding, ...]:
+    """Say that a mix has more tokens than any forecast was ever held to runs at."""
+    most = mix.tokens_in_reach / AHEAD
+    if tokens <= mix.tokens_in_reach * (1.0 + 1e-9):
+        return ()
+    times = f"{float(f'{tokens / most:.2g}'):,.10g}"
+    return (
+        Finding(
+            "error",
+            "out-of-reach",
+            f"{format_quantity(tokens)} tokens are {times} times the most that the runs have: forecasts were held to "
+            f"longer runs up to {AHEAD:g} times, and this plan exists on paper only.",
+            "Loosen the limit that binds, plan with fewer tokens, or add a longer run.",
+            data={"tokens": tokens, "most": most},
+            remedy=Remedy("max_tokens"),
         ),
     )
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Unpack
 
 from cptlaw.errors import UsageError
-from cptlaw.findings import Finding, Remedy, by_severity
+from cptlaw.findings import Finding, by_severity
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.limits import at_most, at_risk, column
 from cptlaw.planning.loss import FitLike
@@ -26,7 +26,6 @@ from cptlaw.units import format_percent, format_quantity
 
 ROUNDING = 1e-9
 MOST_TIMES = 1e6  # times the most fitted tokens: no plan looks farther
-OUT_OF_REACH = 1e3  # the same, from where a plan is one on paper only
 
 
 @dataclass(frozen=True, repr=False)
@@ -212,7 +211,7 @@ def _plan(mix: FittedMix) -> MinTokensPlan:
         replay, spent = best.point["replay"], best.point["spent"]
         fields["binding"] = _binding(mix, tokens, fields["binding"], best)
         fields["effective_tokens"] = best.point["tokens"] if tokens.discounts else None
-        findings += [*at_edge(mix, replay), *_at_floor(tokens, spent), *_far(mix, spent)]
+        findings += [*at_edge(mix, replay), *_at_floor(tokens, spent)]
         if tokens.unique is not None:
             fields["target_epochs"] = (1.0 - replay) * spent / tokens.unique
             findings += read_often({"the target corpus": fields["target_epochs"]})
@@ -249,21 +248,6 @@ def _at_floor(tokens: Tokens, spent: float) -> tuple[Finding, ...]:
             f"all limits already hold at {format_quantity(spent)} tokens, the fewest that the fits have seen. Below "
             f"them the laws are wrong: they claim that losses only fall, while forgetting sets in there.",
             "Fewer tokens may do; runs measured earlier would show it.",
-        ),
-    )
-
-
-def _far(mix: FittedMix, tokens: float) -> tuple[Finding, ...]:
-    most = mix.largest_fitted_tokens
-    if tokens <= OUT_OF_REACH * most:
-        return ()
-    return (
-        Finding(
-            "error",
-            "out-of-reach",
-            f"the plan needs {tokens / most:.1g} times the most tokens that a fit has seen: it exists on paper only.",
-            "Loosen the limit that binds, or say how many tokens you can spend.",
-            remedy=Remedy("max_tokens"),
         ),
     )
 

@@ -13,7 +13,7 @@ from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.loss import FitLike
-from cptlaw.planning.mixes.expected import below_fitted_tokens, fixed_fields
+from cptlaw.planning.mixes.expected import below_fitted_tokens, fixed_fields, out_of_reach
 from cptlaw.planning.mixes.mix import FittedMix, build_mixes
 from cptlaw.planning.points import score_fields
 from cptlaw.planning.result import (
@@ -188,7 +188,7 @@ def _front(mix: FittedMix) -> ParetoPlan:
             return replace(_plan(mix, (), list(mix.findings)), blocking=never or tuple(kept))
         front = within
     chosen = front[np.unique(np.linspace(0, len(front) - 1, given.points).round().astype(int))]
-    findings = [*mix.findings, *below_fitted_tokens(mix, tokens)]
+    findings = [*mix.findings, *below_fitted_tokens(mix, tokens), *out_of_reach(mix, tokens)]
     columns: dict[str, Any] = {"replay": [float(share) for share in chosen]}
     for loss in mix.losses:
         expected = loss.forecast({"replay": chosen, "tokens": tokens}, given.interval)
