@@ -40,14 +40,14 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 # A ceiling goes down with its room; to raise one is a decision, and its commit says what a user gets for it.
 CEILINGS = {
     "words, files, results": 1350,
-    "answering": 2300,
+    "answering": 2321,
     "cli": 1010,
     "examples": 33,
     "fitting": 6143,
     "forecasting": 3940,
     "importing": 2115,
     "laws": 3705,
-    "planning": 4881,
+    "planning": 4891,
     "reporting": 2220,
     "runs": 4771,
     "schedules": 507,
