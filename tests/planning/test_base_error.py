@@ -5,7 +5,15 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
-from cptlaw.fitting.base_models import MEASURED, OF_TARGET, SHARE, BaseErrors, coordinates, interpolate_residuals
+from cptlaw.fitting.base_models import (
+    ANNEALED,
+    MEASURED,
+    OF_TARGET,
+    SHARE,
+    BaseErrors,
+    coordinates,
+    interpolate_residuals,
+)
 
 ROWS = "ptpp in (62, 124) and lr_schedule == 'constant' and replay > 0"
 MODEL = {"n_params": 75_072.0, "ptpp": 279.0}
@@ -30,18 +38,34 @@ def at(errors, **changed):
     return float(errors.at(pd.DataFrame([{**POINT, **changed}]))[0])
 
 
+def annealed(budget):
+    """By how much lower a base model lies than the law says because its rate was annealed; 62 and 124 are fitted."""
+    return ANNEALED * np.log(budget / np.sqrt(62.0 * 124.0))
+
+
+def test_what_annealing_gains_a_base_model_of_longer_pre_training_its_runs_do_not_have(source, errors):
+    rates = source.data.loc[source.data["tokens"] > 0, list(RATES)].median()
+    for budget in (279.0, 800.0, 3200.0):
+        said = float(source.predict(pd.DataFrame([{**POINT, **rates, "tokens": 0.0, "ptpp": budget}]))[0])
+        usual = said * np.exp(errors.usual)
+        assert at(errors, ptpp=budget, base_loss=usual * np.exp(annealed(budget))) == pytest.approx(0, abs=1e-9)
+        assert at(errors, ptpp=budget, base_loss=usual) == pytest.approx(-SHARE * annealed(budget), rel=1e-6)
+
+
 def test_what_the_law_misses_every_base_model_by_is_not_carried(source, errors):
     rows = source.base.merge(source.data.loc[source.data["tokens"] > 0, ["n_params", "ptpp"]].drop_duplicates())
     rates = source.data.loc[source.data["tokens"] > 0, list(RATES)].median()
     missed = np.log(rows["loss"] / source.predict(rows.assign(tokens=0.0, replay=0.25, **rates)))
     assert len(rows) == 8
-    assert errors.usual == pytest.approx(np.median(missed))
+    assert errors.usual == pytest.approx(np.median(missed - annealed(rows["ptpp"])))
 
 
 @pytest.mark.parametrize("away", [0.02, -0.03])
 def test_a_share_of_what_the_base_model_is_missed_by_holds_for_its_runs(source, errors, away):
     rates = source.data.loc[source.data["tokens"] > 0, list(RATES)].median()
-    alone = float(source.predict(pd.DataFrame([{**POINT, **rates, "tokens": 0.0}]))[0]) * np.exp(errors.usual)
+    alone = float(source.predict(pd.DataFrame([{**POINT, **rates, "tokens": 0.0}]))[0]) * np.exp(
+        errors.usual + annealed(279.0)
+    )
     assert at(errors, base_loss=alone * (1 + away)) == pytest.approx(SHARE * np.log(1 + away), rel=1e-6)
     assert at(errors, base_loss=alone) == pytest.approx(0, abs=1e-9)
     assert at(errors, tokens=0.0, base_loss=alone * 1.05) == 0  # the base model itself is not moved

@@ -178,7 +178,7 @@ class Average(Fit):
         """Return what the measured source losses of base models say of the runs that start from them."""
         if not self.sources:
             return BaseErrors(self, self._without_bases)
-        return BaseErrors(self.sources[0], self._source_loss, OF_TARGET)
+        return BaseErrors(self.sources[0], self._source_loss, OF_TARGET, annealed=0.0)
 
     def _source_loss(self, rows: AnyRows) -> Array:
         """Return the forecast source loss of each row, (n,): the mean of the fits to it."""
