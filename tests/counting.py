@@ -26,6 +26,7 @@ from cptlaw.fitting.solving.objective import Objective
 
 TABLE = Path(__file__).with_name("counts.yaml")
 README = {"n_params": 124672, "ptpp": 279, "tokens": "1M", "max_forgetting": "25%"}  # its question to en-fr-pilot
+AT_RISK = {"n_params": 124672, "ptpp": 279, "tokens": "1M", "max_forgetting": "30%", "risk": 0.8, "interval": None}
 POINT = "n_params=124672,tokens=1M,replay=25%,ptpp=279,lr_peak=3e-3"
 
 
@@ -71,10 +72,14 @@ def works():
     def from_files():
         return [cl.load_fit(folder / f"{role}.json") for role in ("target", "source")]
 
+    def unrestrained():
+        return [cl.fit("ptpp-floor", runs, on=role, restraint="none") for role in ("target", "source")]
+
     todo = {
         "a law by name": lambda: cl.fit("ptpp-floor", runs, on="target"),
         "the next law by name": lambda: cl.fit("dcpt-l3", runs, on="target"),
         "a law by name, restraint none": lambda: cl.fit("ptpp-floor", runs, on="target", restraint="none"),
+        "a plan of such laws at risk": lambda: cl.plan.trade_off(*unrestrained(), **AT_RISK),
         "README's answer": lambda: cl.answer(runs, **README),
         "the same question again": lambda: cl.answer(examples.load("en-fr-pilot"), **README),
         "another limit": lambda: cl.answer(runs, **README | {"max_forgetting": "30%"}),

@@ -16,6 +16,7 @@ from cptlaw.fitting.solving.law_on_rows import LawOnRows
 from cptlaw.fitting.solving.student import t_quantile
 from cptlaw.fitting.uncertainty.discrepancy import discrepancy, usual_rate
 from cptlaw.fitting.uncertainty.profile import noise, profiles
+from cptlaw.fitting.uncertainty.traces import BOTH
 from cptlaw.laws.calculus import Array
 from cptlaw.runs.points import PointsLike
 
@@ -131,7 +132,8 @@ def log_quantiles(
         chance = asked[:, None]
         return np.where(chance == 0.5, values, np.where(chance < 0.5, -np.inf, np.inf))
     forms = discrepancy(fit, frame, several)
-    for coverage, ends, form in zip(several, profiles(fit, frame, several, most), forms, strict=True):
+    sides = tuple(side for side in BOTH if (side * (asked - 0.5) > 0).any())
+    for coverage, ends, form in zip(several, profiles(fit, frame, several, most, sides), forms, strict=True):
         scatter = np.hypot(form, measurement_scatter(fit, coverage) if measured else 0.0)
         for j in np.flatnonzero(np.isclose(coverages, coverage, atol=1e-11)):
             side, end = (-1.0, ends[:, 0]) if asked[j] < 0.5 else (1.0, ends[:, 1])

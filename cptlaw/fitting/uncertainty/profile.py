@@ -21,7 +21,7 @@ from cptlaw.fitting.solving.huber import FLOOR_ROWS, noise_variance, noise_weigh
 from cptlaw.fitting.solving.identifiability import jacobian
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
 from cptlaw.fitting.solving.student import t_quantile
-from cptlaw.fitting.uncertainty.traces import Trace, Tracer, side_by_side
+from cptlaw.fitting.uncertainty.traces import BOTH, Trace, Tracer, side_by_side
 from cptlaw.fitting.uncertainty.units import units_along
 from cptlaw.laws.calculus import Array, Positive
 
@@ -63,13 +63,22 @@ def noise(fit: LawOnRows) -> Noise:
     )
 
 
-def profiles(fit: LawOnRows, frame: pd.DataFrame, probabilities: Sequence[float], most: int | None = None) -> Array:
+def profiles(
+    fit: LawOnRows,
+    frame: pd.DataFrame,
+    probabilities: Sequence[float],
+    most: int | None = None,
+    sides: tuple[int, ...] = BOTH,
+) -> Array:
     """Return the ranges of fitted log losses that the data allows at each row, shape (probabilities, n, 2).
 
     Parameters
     ----------
     most
         Rows that are profiled, 12 where not given; the others take what was met on these, each at its own loss.
+    sides
+        -1 for the lower ends, 1 for the upper ones: a limit asks for one alone, and the other, then no end, costs as
+        much.
 
     Returns
     -------
@@ -91,7 +100,7 @@ def profiles(fit: LawOnRows, frame: pd.DataFrame, probabilities: Sequence[float]
             noise(fit).rise * np.array([t_quantile(one, nu) for nu in freedom]) ** 2 * effects
             for one in (level, probability)
         )
-        traces = _traced(fit, x, chosen, level, widest)
+        traces = _traced(fit, x, chosen, level, widest, sides)
         for i, trace in zip(chosen, traces, strict=True):
             values[p, i] = trace.ends(centre[i], limits[i])
         others = np.setdiff1d(np.arange(len(frame)), chosen)
@@ -100,17 +109,19 @@ def profiles(fit: LawOnRows, frame: pd.DataFrame, probabilities: Sequence[float]
     return values
 
 
-def _traced(fit: LawOnRows, x: SimpleNamespace, chosen: list[int], level: float, limits: Array) -> list[Trace]:
+def _traced(
+    fit: LawOnRows, x: SimpleNamespace, chosen: list[int], level: float, limits: Array, sides: tuple[int, ...]
+) -> list[Trace]:
     """Return the traces of some rows up to a level; those of earlier questions are kept with the fit."""
-    known: dict[tuple[bytes, float], Trace] = fit._cache.setdefault("traces", {})
-    keys = [(_key(x, i), level) for i in chosen]
+    known: dict[tuple[bytes, float, tuple[int, ...]], Trace] = fit._cache.setdefault("traces", {})
+    keys = [(_key(x, i), level, sides) for i in chosen]
     new = [i for i, key in zip(chosen, keys, strict=True) if key not in known]
     if new:
         tracer = Tracer.of(fit)
         for some in [new] if side_by_side(x) else [[i] for i in new]:
             rows = SimpleNamespace(**{name: column[some] for name, column in vars(x).items()})
-            for i, trace in zip(some, tracer.trace(rows, limits[some]), strict=True):
-                known[_key(x, i), level] = trace
+            for i, trace in zip(some, tracer.trace(rows, limits[some], sides), strict=True):
+                known[_key(x, i), level, sides] = trace
     return [known[key] for key in keys]
 
 

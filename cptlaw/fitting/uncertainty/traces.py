@@ -31,6 +31,7 @@ FAR_WALL = 1.5  # times the farthest distance allowed
 STEPS = 60  # of each descent
 TOLERANCE = 2e-4  # of each descent, in shares of the rise that is allowed
 STIFFNESS = 30.0  # of the penalty, in rows of data
+BOTH = (-1, 1)  # sides of a trace: lower losses and higher ones
 FLAT = 1e-10  # of the largest curvature, below which a direction counts as this flat
 
 
@@ -107,8 +108,8 @@ class Tracer:
         kept: Tracer = fit._cache["tracer"]
         return kept
 
-    def trace(self, rows: SimpleNamespace, limits: Array) -> list[Trace]:
-        """Follow the profile from the optima until the rise passes the limit of each row, on both sides.
+    def trace(self, rows: SimpleNamespace, limits: Array, sides: tuple[int, ...] = BOTH) -> list[Trace]:
+        """Follow the profile from the optima until the rise passes the limit of each row, on the sides asked for.
 
         Parameters
         ----------
@@ -116,6 +117,8 @@ class Tracer:
             Inputs of the rows, as `Law.bind` returns them.
         limits
             Rise of the objective up to which a loss is allowed, (n,).
+        sides
+            -1 for lower losses, 1 for higher ones.
         """
         problem, k = self.goal.problem, self.goal.problem.k
         best = self.optima[0]
@@ -133,8 +136,9 @@ class Tracer:
             end = float(np.clip(np.sqrt(2.0 * limit * spread), NEAREST, FARTHEST / FIRST[1]))
             near = _drawn(end * FIRST, end, limit)
             far = AFAR[near[-1] < AFAR]
-            asked.append(np.concatenate([-far[::-1], -near[::-1], near, far]))
-        states = [{-1: _Side(), 1: _Side()} for _ in traces]
+            by_side = {-1: (-far[::-1], -near[::-1]), 1: (near, far)}
+            asked.append(np.concatenate([part for side in sides for part in by_side[side]]))
+        states = [{side: _Side() for side in sides} for _ in traces]
         # Along the linear profile, on which most traces stay: the first guess then needs a step or two.
         ahead = shifts / variance[:, None]  # how far the coordinates move for a unit of log loss
         first = True
@@ -152,9 +156,9 @@ class Tracer:
             self._descend(traces, rows, of_row, wanted, start, tolerance[of_row])
             for i, trace in enumerate(traces):
                 if len(asked[i]):
-                    sides = [(side, side * (trace.log_loss - centres[i])) for side in (-1, 1)]
+                    away = trace.log_loss - centres[i]
                     asked[i] = np.concatenate(
-                        [side * _ask_next(away, trace, limits[i], states[i][side]) for side, away in sides]
+                        [side * _ask_next(side * away, trace, limits[i], states[i][side]) for side in sides]
                     )
         return traces
 

@@ -138,9 +138,7 @@ def test_unbounded_is_missing_and_says_why():
     for ends in (np.array([[-np.inf, 0.0]]), np.array([[0.0, np.inf]])):
         fitted = cl.fit("chinchilla", chinchilla(0.004), on="target", starts=4, restraint="none")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(
-                "cptlaw.fitting.uncertainty.intervals.profiles", lambda fit, frame, levels, most, ends=ends: ends[None]
-            )
+            patch.setattr("cptlaw.fitting.uncertainty.intervals.profiles", lambda *asked, of=ends: of[None])
             found.append(fitted.forecast(BEYOND.head(1)).iloc[0])
     assert np.isnan(found[0]["lo"])
     assert np.isnan(found[1]["hi"])
