@@ -40,6 +40,7 @@ class _Block:
         self._evals = recipe.eval_entries(asked.source, [asked.target], asked.others)
         # One block of named mixes gives all rows of the table those columns, or they would be half empty.
         self._measured: dict[tuple[str, int], list[int]] = {}
+        self._mixes: dict[tuple[object, ...], Plain] = {}
         self._has_columns_of_mix = any(block.mixes for block in recipe.asked.adapt)
 
     def jobs(self, bases: list[Base]) -> list[Job]:
@@ -67,7 +68,7 @@ class _Block:
             for weights in asked.weights:
                 for phases in planned:
                     for order in asked.orders:
-                        jobs += [self._job(base, weights, phase, order, lengths) for phase in phases]
+                        jobs += [self._job(base, weights, along, order, lengths) for along in phases]
         return jobs
 
     def _lengths(self, base: Base) -> list[int]:
@@ -77,12 +78,19 @@ class _Block:
         return sorted({max(1, -int(-each // self._asked.step_tokens)) for each in tokens})
 
     def _phases(self, base: Base, schedule: Plain, lengths: list[int]) -> list[Plain]:
-        """Return the phase of each length of run under a schedule."""
+        """Return steps, phases and measurements of each length of run under a schedule, as a job defines them."""
         peak = rate_of(schedule["peak"], base.model.name, base.model.total, f"{self._where}: peak")
         # A run at constant rate passes every shorter one on its way.
         ends = lengths[-1:] if schedule["schedule"] == "constant" else lengths
         shape = {**schedule, "phase": "cpt", "peak": peak, "tokens_per_step": self._asked.step_tokens}
-        return [make_phase(self._where, steps=steps, **shape) for steps in ends]
+        return [
+            {
+                "steps": [0, steps],
+                "phases": [make_phase(self._where, steps=steps, **shape)],
+                "measure_at": self._measure_at(base, steps, lengths),
+            }
+            for steps in ends
+        ]
 
     def _measure_at(self, base: Base, steps: int, lengths: list[int]) -> list[int]:
         """Return the steps at which a run is measured: its end, and back from there by a factor."""
@@ -111,7 +119,8 @@ class _Block:
         # again.
         return sorted(at | (set() if base.model.is_given else {0}))
 
-    def _job(self, base: Base, weights: dict[object, float], phase: Plain, order: int, lengths: list[int]) -> Job:
+    def _job(self, base: Base, weights: dict[object, float], along: Plain, order: int, lengths: list[int]) -> Job:
+        (phase,) = along["phases"]
         asked, steps, schedule, peak = self._asked, phase["steps"], phase["schedule"], phase["peak"]
         replay = None if asked.source is None and asked.mixes else weights.get(asked.source, 0.0)
         share = f"r{replay:g}"
@@ -132,13 +141,19 @@ class _Block:
         extra |= {"merge": sorted(set(asked.merge))} if asked.merge else {}
         return self._recipe.job(
             base.model, "-".join(parts), "adapt", base.needs, columns, asked,
-            start={"state": base.start["weights"]} if asked.is_carried else base.start, steps=[0, steps],
-            phases=[phase], mix=self._mix(weights, replay, _seed_of(base.seed, order)), evals=self._evals,
-            measure_at=self._measure_at(base, steps, lengths), keep=None, **extra,
+            start={"state": base.start["weights"]} if asked.is_carried else base.start, steps=along["steps"],
+            phases=along["phases"], mix=self._mix(weights, replay, _seed_of(base.seed, order)), evals=self._evals,
+            measure_at=along["measure_at"], keep=None, **extra,
         )  # fmt: skip
 
     def _mix(self, weights: dict[Any, float], replay: float | None, seed: int) -> Plain:
-        """Return a mix as a job defines it: texts by fingerprint, shares exact."""
+        """Return a mix as a job defines it: texts by fingerprint, shares exact; one for all runs on it."""
+        key = (*weights.items(), seed)
+        if key not in self._mixes:
+            self._mixes[key] = self._new_mix(weights, replay, seed)
+        return self._mixes[key]
+
+    def _new_mix(self, weights: dict[Any, float], replay: float | None, seed: int) -> Plain:
         used = {name: weight for name, weight in weights.items() if weight}
         texts = [self._recipe.text(name) for name in used]
         if len(used) == 1:  # one corpus only

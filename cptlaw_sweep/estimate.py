@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 # Models above this are not timed here: their speed follows from that of the largest one that was.
 LARGEST_MEASURED = 50_000_000
-COLUMNS = ("run", "kind", "tokens", "flops", "seconds", "disk_bytes", "memory_bytes", "id")
 
 
 @dataclass(frozen=True, repr=False)
@@ -101,17 +100,27 @@ def estimate(sweep: Sweep, workers: int) -> DryRun:
     import pandas as pd
 
     speeds, speed = _speeds(sweep)
-    rows = []
-    for job in sweep.jobs:
-        if job.kind == "evaluate":
-            continue
+
+    def seconds(job: Job) -> float:
         n_evals = sum(entry["sequences"] for entry in job.definition["evals"]) * len(job.definition["measure_at"])
         n_evals *= 1 + len(job.definition.get("merge", ()))
         # A loss without a gradient costs a third of a training step.
-        tokens = job.tokens + n_evals * job.definition["context"] / 3
-        seconds = tokens / speeds[str(job.columns["model"])]
-        rows.append((job.name, job.kind, job.tokens, job.flops, seconds, disk_of(job), job.memory, job.id))
-    frame = pd.DataFrame(rows, columns=list(COLUMNS))
+        tokens: float = job.tokens + n_evals * job.definition["context"] / 3
+        return tokens / speeds[str(job.columns["model"])]
+
+    runs = [job for job in sweep.jobs if job.kind != "evaluate"]
+    columns: dict[str, Callable[[Job], Any]] = {
+        "run": lambda job: job.name,
+        "kind": lambda job: job.kind,
+        "tokens": lambda job: job.tokens,
+        "flops": lambda job: job.flops,
+        "seconds": seconds,
+        "disk_bytes": disk_of,
+        "memory_bytes": lambda job: job.memory,
+        "id": lambda job: job.id,
+    }
+    # By columns: as many tuples as there are runs would take more memory than the table.
+    frame = pd.DataFrame({name: pd.Series([of_job(job) for job in runs]) for name, of_job in columns.items()})
     notes = tuple(Finding("info", "recipe", note) for note in sweep.notes)
     return DryRun(frame, workers, speed, _largest(sweep), _merges(sweep), findings=notes)
 

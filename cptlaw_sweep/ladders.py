@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from cptlaw.errors import DataError
@@ -34,7 +35,7 @@ class Base:
     needs: tuple[str, ...]
     end: float | None = None
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The base model in names of runs."""
         budget = "" if self.ptpp is None else f"-p{self.ptpp:g}"

@@ -90,6 +90,11 @@ def test_what_runs_share_is_made_once_whatever_their_number(tmp_path, monkeypatc
     ):
         lengths = {(job.columns["model"], job.definition["steps"][1]) for job in runs}
         assert len({id(part(job)) for job in runs}) <= len(lengths) * len(value["adapt"])
+    orders = {(job.columns["base"], job.columns["lr_peak"], *job.definition["steps"]) for job in runs}
+    for part in ("steps", "phases"):
+        assert len({id(job.definition[part]) for job in runs}) <= len(orders) * len(value["adapt"])
+    mixes = {(job.columns["replay"], job.definition["mix"]["seed"]) for job in runs}
+    assert len({id(job.definition["mix"]) for job in runs}) <= len(mixes) * len(value["adapt"])
 
 
 def test_sizes_are_met():
