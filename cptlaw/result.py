@@ -98,7 +98,7 @@ class Table:
         for block in _blocks(widths, len(gap), width):  # as pandas prints what is wider still
             form = gap.join(forms[place] for place in block)
             shown += [form.format(*(line[place] for place in block)).rstrip() for line in lines]
-        around = [[wrapped(text, width)] if text else [] for text in (self.caption, self.note)]
+        around = [[wrap_text(text, width)] if text else [] for text in (self.caption, self.note)]
         return "\n".join([*around[0], *shown, *around[1]])
 
     def to_html(self) -> str:
@@ -182,7 +182,7 @@ class Result:
         parts = [as_text(self.title, self.lines + (self.details if verbose else []), self.tables, width)]
         if not quiet and self.findings:
             listed = finding_lines(self.findings, verbose, how, words, self.most_findings)
-            parts.append("\n".join(wrapped(line, width, "      ") for line in listed))
+            parts.append("\n".join(wrap_text(line, width, "      ") for line in listed))
         gap = "\n" if self.most_findings == 1 and not verbose else "\n\n"
         return gap.join(parts)
 
@@ -220,13 +220,13 @@ def as_text(title: str, lines: Sequence[Line] = (), tables: Iterable[Table] = ()
     longest = max((len(label) for label, _ in lines), default=0)
     below = " " * (longest + 4 if longest else 2)
     told = [f"  {label:<{longest}}  {text}".rstrip() if longest else f"  {text}" for label, text in lines]
-    head = [wrapped(title, width, "  "), *(wrapped(line, width, below) for line in told)]
+    head = [wrap_text(title, width, "  "), *(wrap_text(line, width, below) for line in told)]
     inner = None if width is None else width - 2
     shown = (("" if table.close else "\n", table.text(inner)) for table in tables if table.rows)
     return "\n".join([*head, *(gap + _indented(text) for gap, text in shown)])
 
 
-def wrapped(text: str, width: int | None, below: str = "") -> str:
+def wrap_text(text: str, width: int | None, below: str = "") -> str:
     """Return text in lines of at most `width`, those after the first begun with `below`; words are never broken."""
     if width is None or len(text) <= width:
         return text
@@ -270,7 +270,7 @@ def _blocks(widths: Sequence[int], gap: int, width: int | None) -> list[list[int
 def _below(line: Sequence[str], widths: Sequence[int]) -> Iterator[tuple[str, ...]]:
     """Yield the lines that a row of a table takes where its cells are no wider than `widths`."""
     cells = [
-        [part.replace("_ ", "_") for part in wrapped(cell, room).splitlines()]  # run names stay whole
+        [part.replace("_ ", "_") for part in wrap_text(cell, room).splitlines()]  # run names stay whole
         for cell, room in zip(line, widths, strict=True)
     ]
     yield from itertools.zip_longest(*cells, fillvalue="")

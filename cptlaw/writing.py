@@ -153,7 +153,7 @@ def check_output(path: str | Path, kind: Kind, *, inputs: Iterable[str | Path] =
 
 
 @contextlib.contextmanager
-def replacing(
+def atomic_path(
     path: str | Path, kind: Kind, *, inputs: Iterable[str | Path] = (), force: bool = False
 ) -> Iterator[Path]:
     """Give a place to write to that becomes `path` at the end, or is removed after an error.
@@ -200,12 +200,12 @@ def replacing(
 
 
 def write_text(path: str | Path, text: str, kind: Kind, *, force: bool = False) -> Path:
-    """Write a text file in UTF-8, see `replacing`, and return its path."""
+    """Write a text file in UTF-8, see `atomic_path`, and return its path."""
     try:
         content = text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise DataError(f"{path}: cannot be written: {error.object[error.start]!a} is no character.") from None
-    with replacing(path, kind, force=force) as part:
+    with atomic_path(path, kind, force=force) as part:
         part.write_bytes(content)
     return Path(path)
 

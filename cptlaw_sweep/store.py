@@ -143,11 +143,11 @@ class Store:
         if not self.is_local:  # one put to an object store is atomic
             self._fs.pipe_file(self.path(name), content)
             return
-        with self._replacing(name) as half:
+        with self._atomic_path(name) as half:
             half.write_bytes(content)
 
     @contextlib.contextmanager
-    def _replacing(self, name: str) -> Iterator[Path]:
+    def _atomic_path(self, name: str) -> Iterator[Path]:
         """Give a place beside a file of a local store, which becomes that file once it is on the disk."""
         target = Path(self.path(name))
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -194,7 +194,7 @@ class Store:
             self._fs.put_file(str(local), self.path(name))
             local.unlink()
             return
-        with self._replacing(name) as half:
+        with self._atomic_path(name) as half:
             shutil.move(local, half)  # a copy where the scratch folder is on another disk
 
     # Folders that libraries write and read as folders

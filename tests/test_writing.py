@@ -143,7 +143,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from cptlaw import writing
-with writing.replacing(Path(sys.argv[1]), writing.FIT) as part:
+with writing.atomic_path(Path(sys.argv[1]), writing.FIT) as part:
     part.write_text("half")
     os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -155,7 +155,7 @@ def test_what_killed_writes_leave_goes_with_the_next(fit, tmp_path):
         ended = subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False)
         assert ended.returncode == -signal.SIGKILL
     assert len(list(tmp_path.iterdir())) >= 1
-    with writing.replacing(path, writing.FIT) as other:  # a writer at work keeps its file
+    with writing.atomic_path(path, writing.FIT) as other:  # a writer at work keeps its file
         other.write_text("half")
         fit.save(path)
         assert other.exists()

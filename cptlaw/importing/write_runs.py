@@ -9,7 +9,7 @@ import pandas as pd
 
 from cptlaw.errors import CptlawError, UsageError, needed_for
 from cptlaw.runs import read_runs
-from cptlaw.writing import RUNS, check_output, csv_text, places_beside, replacing
+from cptlaw.writing import RUNS, atomic_path, check_output, csv_text, places_beside
 
 ENDINGS = (".csv", ".jsonl", ".parquet")
 
@@ -60,7 +60,7 @@ def write_runs(frame: pd.DataFrame, path: Path, inputs: Iterable[str | Path] = (
     UsageError, DataError
         If pyarrow is missing, or the place can no longer be written.
     """
-    with replacing(path, RUNS, inputs=inputs, force=force) as part:
+    with atomic_path(path, RUNS, inputs=inputs, force=force) as part:
         if path.suffix.lower() == ".csv":
             part.write_text(csv_text(frame), encoding="utf-8")
         elif path.suffix.lower() == ".jsonl":

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cptlaw.errors import DataError, UsageError, needed_for
-from cptlaw.writing import IMAGES, check_output, make_folder, replacing
+from cptlaw.writing import IMAGES, atomic_path, check_output, make_folder
 
 WIDTH = 1000  # pixels
 SCALE = 1.5  # of PNG files, for sharp text
@@ -69,7 +69,7 @@ def write_images(drawings: Mapping[str, Any], folder: str | Path, ending: str, *
                 kopts={"n": 1, "path": browser},
             )
             for part, file in zip(parts, files, strict=True):
-                with replacing(file, IMAGES[ending], force=force) as place:
+                with atomic_path(file, IMAGES[ending], force=force) as place:
                     place.write_bytes(part.read_bytes())
     except OSError as error:
         raise DataError(f"{folder}: images cannot be written ({error.strerror or error}).") from None
