@@ -119,6 +119,7 @@ class Law(Described):
     derived: tuple[str, ...] = ()
     from_source: tuple[str, ...] = ()
     in_doubt: ClassVar[tuple[str, ...]] = ()
+    takes_columns: ClassVar[bool] = True  # its own inputs_of adds nothing
 
     def __init_subclass__(cls, **arguments: object) -> None:
         super().__init_subclass__(**arguments)

@@ -8,6 +8,7 @@ from cases import cases, own_inputs, specs
 from cptlaw.errors import DataError, UsageError
 from cptlaw.laws import LAWS, card, law
 from cptlaw.laws.base import Law, Shape
+from cptlaw.laws.inputs import Columns
 from cptlaw.testing import NonConformingLawError, check_law, random_rows
 
 ROW = pd.DataFrame({"n_params": [1.8e9], "tokens": [10e9], "replay": [0.8]})
@@ -29,6 +30,19 @@ def test_golden_value(case):
 @pytest.mark.parametrize("spec", specs())
 def test_conforms(spec):
     check_law(law(spec))
+
+
+@pytest.mark.parametrize("spec", specs())
+def test_columns_are_read_as_their_table_is(spec):
+    chosen = law(spec)
+    own_reading = any({"bind", "_column", "inputs_of"} & vars(one).keys() for one in chosen.__class__.__mro__[:-4])
+    assert chosen.takes_columns or own_reading
+    frame = random_rows(chosen, np.random.default_rng(5)).assign(ptpp=50.0, replay=0.25)
+    if chosen.takes_columns:
+        params = {name: 0.5 for name in chosen.parameters}
+        assert np.array_equal(
+            chosen.predict(params, Columns.of(frame), "target"), chosen.predict(params, frame, "target")
+        )
 
 
 @pytest.mark.parametrize("case", cases(), ids=str)
