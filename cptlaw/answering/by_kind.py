@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from cptlaw.answering.alternatives import measured_base
 from cptlaw.answering.question import Asked
 from cptlaw.answering.result import Answer
 from cptlaw.errors import CptlawError, UsageError, listed
@@ -37,13 +38,16 @@ def best_kind(runs: Runs, question: Asked, where: str | None, ask: Callable[[str
     left = _asked_for(runs, question, where)
     if not left[0].levels:
         return ask(where)
+    queries = {str(kind): kind.query if where is None else f"({where}) and {kind.query}" for kind in left}
+    if question.max_forgetting is not None and question.base_source_loss is None:
+        _bases_that_differ(_measured_bases(runs, question, queries), question)  # known before minutes of fits
     answers: dict[str, Answer] = {}
     trouble: dict[str, CptlawError] = {}
-    for kind in left:
+    for kind, query in queries.items():
         try:
-            answers[str(kind)] = ask(kind.query if where is None else f"({where}) and {kind.query}")
+            answers[kind] = ask(query)
         except CptlawError as error:
-            trouble[str(kind)] = error
+            trouble[kind] = error
     if not answers:
         raise next(iter(trouble.values()))
     order = sorted(answers, key=lambda name: _rank(answers[name]))
@@ -53,7 +57,7 @@ def best_kind(runs: Runs, question: Asked, where: str | None, ask: Callable[[str
         Finding("info", "kind-left-out", f"{name} has no answer: {error}", "Runs of it as of the others would tell.")
         for name, error in trouble.items()
     ]
-    notes += _bases_that_differ(answers, question)
+    notes += _bases_that_differ({name: one.base_source_loss for name, one in answers.items()}, question)
     return replace(
         best,
         method=levels.get("method"),
@@ -89,7 +93,16 @@ def _asked_for(runs: Runs, question: Asked, where: str | None) -> list[Kind]:
     return left
 
 
-def _bases_that_differ(answers: Mapping[str, Answer], question: Asked) -> list[Finding]:
+def _measured_bases(runs: Runs, question: Asked, queries: Mapping[str, str]) -> dict[str, float | None]:
+    """Return the measured source loss of the asked base model by kind of runs; None where there is none."""
+    source = next((name for name in runs.evals if runs.role(name) == "source"), None)
+    if source is None:
+        return {}
+    rows = {kind: runs.where(query).base_losses(source) for kind, query in queries.items()}
+    return {kind: measured_base(base, question.law_inputs) for kind, base in rows.items()}
+
+
+def _bases_that_differ(by_kind: Mapping[str, float | None], question: Asked) -> list[Finding]:
     """Say where kinds of runs began from base models of different source losses.
 
     Raises
@@ -97,7 +110,7 @@ def _bases_that_differ(answers: Mapping[str, Answer], question: Asked) -> list[F
     UsageError
         If forgetting is limited, which counts from them.
     """
-    bases = [one.base_source_loss for one in answers.values() if one.base_source_loss is not None]
+    bases = [loss for loss in by_kind.values() if loss is not None]
     if not bases or max(bases) <= (1.0 + UNLIKE) * min(bases):
         return []
     differ = (
@@ -105,7 +118,7 @@ def _bases_that_differ(answers: Mapping[str, Answer], question: Asked) -> list[F
         f"{min(bases):.4g} to {max(bases):.4g}"
     )
     if question.max_forgetting is not None:
-        raise UsageError(f"{differ}: one limit means several. Choose one of {'; '.join(answers)} (--method).")
+        raise UsageError(f"{differ}: one limit means several. Choose one of {'; '.join(by_kind)} (--method).")
     return [Finding("warning", "bases-differ", f"{differ}.", "Compare the source losses themselves.")]
 
 
