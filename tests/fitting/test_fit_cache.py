@@ -56,6 +56,26 @@ def test_a_second_fit_is_the_first_to_the_last_bit(table, law):
         assert np.array_equal(np.stack(fit.posterior(POINT)[:1]), np.stack(first.posterior(POINT)[:1]))
 
 
+@pytest.mark.parametrize(
+    ("given", "same"),
+    [
+        ({}, {"fix": (), "tie": (), "bound": (), "prior": ()}),  # as the command line gives what nobody gave
+        ({"fix": {"alpha": 0.3, "beta": 0.4}}, {"fix": ("beta=0.4", "alpha=.3")}),
+        ({"tie": [("alpha", "beta")]}, {"tie": ("alpha,beta",)}),
+        (
+            {"bound": {"alpha": (0.1, 0.6)}, "prior": {"E": (1.3, 0.1)}},
+            {"bound": ("alpha=0.1:0.6",), "prior": ("E=1.3:.1",)},
+        ),
+    ],
+)
+def test_one_question_is_fitted_once_however_it_is_spelt(table, given, same):
+    first = cl.fit("chinchilla", table, on="target", starts=2, **given)
+    with counted() as counts:
+        second = cl.fit("chinchilla", table, on="target", starts=2, **same)
+    assert counts["fits"] == 0
+    assert second.text() == first.text()
+
+
 def test_scores_are_fitted_once(table):
     scores = table[table["eval"] == "target"].assign(eval="cloze", metric="accuracy", n_items=1000.0)
     scores["loss"] = 1.0 / (1.0 + np.exp(2.0 * (scores["loss"] - 1.9)))

@@ -123,21 +123,44 @@ class Restraint:
         UsageError
             If a name is unknown, a value lies outside the law's range, or two restraints contradict each other.
         """
-        fixed = {
-            name: parse_quantity(value, f"--fix {name}") for name, value in _pairs(fix, "--fix", "alpha=0.34").items()
-        }
-        bounds = {
-            name: _two("--bound", name, value, "LOW:HIGH, as in beta=0.1:0.6")
-            for name, value in _pairs(bound, "--bound", "beta=0.1:0.6").items()
-        }
-        priors = {name: _prior(name, value) for name, value in _pairs(prior, "--prior", "E=1.8:0.1").items()}
-        require_type(tie or (), Iterable, "--tie", "groups of names, as in alpha,beta")
-        tied = tuple(tuple(_names(group)) for group in (tie or ()))
         correlations = {(str(one), str(other)): float(value) for one, other, value in correlation or ()}
         along = None if along_tokens is None else Prior(*along_tokens)
-        restraint = cls(fixed, tied, bounds, priors, correlations, along)
+        restraint = replace(cls.read(fix, tie, bound, prior), correlations=correlations, along_tokens=along)
         restraint._check(law)
         return restraint
+
+    @classmethod
+    def read(
+        cls,
+        fix: Mapping[str, Any] | Iterable[str] | None = None,
+        tie: Iterable[object] | None = None,
+        bound: Mapping[str, object] | Iterable[str] | None = None,
+        prior: Mapping[str, object] | Iterable[str] | None = None,
+    ) -> Restraint:
+        """Read restraint as `build` does, before it is known of which form of a law the parameters are."""
+        require_type(tie or (), Iterable, "--tie", "groups of names, as in alpha,beta")
+        return cls(
+            {
+                name: parse_quantity(value, f"--fix {name}")
+                for name, value in _pairs(fix, "--fix", "alpha=0.34").items()
+            },
+            tuple(tuple(_names(group)) for group in (tie or ())),
+            {
+                name: _two("--bound", name, value, "LOW:HIGH, as in beta=0.1:0.6")
+                for name, value in _pairs(bound, "--bound", "beta=0.1:0.6").items()
+            },
+            {name: _prior(name, value) for name, value in _pairs(prior, "--prior", "E=1.8:0.1").items()},
+        )
+
+    @property
+    def given(self) -> GivenRestraint:
+        """The pins, ties, bounds and priors as `build` takes them, ``None`` where there are none."""
+        return {
+            "fix": self.fixed or None,
+            "tie": self.tied or None,
+            "bound": self.bounds or None,
+            "prior": self.priors or None,
+        }
 
     @property
     def named(self) -> set[str]:

@@ -17,6 +17,7 @@ from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.learned.forgetting_and_gain import known_shift
 from cptlaw.fitting.prior_fit import KnownBase, PriorFit, Quantity, prior_fit
 from cptlaw.fitting.solving.options import HowToFit
+from cptlaw.fitting.solving.restraint import Restraint
 from cptlaw.fitting.study_prior import StudyPrior
 from cptlaw.forecasting.scores.derived import resolve_score_or_eval
 from cptlaw.forecasting.scores.fit_scores import fit_scores
@@ -113,7 +114,8 @@ def fit(
         If the rows cannot determine the law: too few points, or an input with a single level.
     """
     base = KnownBase(n_params, ptpp, lr_peak, lr_pretrain, base_source_loss, base_target_loss, replay_of)
-    of_one: HowToFit = {"delta": delta, "starts": starts, "fix": fix, "tie": tie, "bound": bound, "prior": prior}
+    # Read at the door: however it is spelt, the same restraint is the same question.
+    of_one: HowToFit = {"delta": delta, "starts": starts, **Restraint.read(fix, tie, bound, prior).given}
     if runs is None and (law_name is None or (isinstance(law_name, str) and law_name == "auto")):
         of_rows = {"where": where, **of_one, "schedules": schedules, "restraint": restraint}
         _refuse_given(of_rows, "is for a fit to runs, and no runs were given")
