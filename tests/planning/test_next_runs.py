@@ -77,16 +77,18 @@ def test_where_all_runs_have_one_rate_it_is_no_choice(suggested):
 
 
 def test_costs_by_hand():
-    bases = Bases([(241e6, 31.0)])
+    def price(one, trunks):
+        return Offer([one], Bases([(241e6, 31.0)])).base_prices(trunks)
+
     run = CandidateRun(241e6, 279.0, 0.25, 1e9, (1e9,))
     assert run.run_flops == 6 * 241e6 * 1e9
-    assert bases.price(run, {}) == pytest.approx(BASE, rel=1e-12)
-    assert bases.price(dataclasses.replace(run, ptpp=31.0), {}) == 0
-    assert bases.price(run, {241e6: 279.0}) == 0  # paid for
-    assert bases.price(dataclasses.replace(run, ptpp=100.0), {241e6: 279.0}) == 0  # an earlier stage of that trunk
-    assert bases.price(run, {241e6: 100.0}) == pytest.approx(BASE * 179 / 279, rel=1e-12)  # goes on from there
-    assert bases.price(run, {517e6: 279.0}) == pytest.approx(BASE, rel=1e-12)  # another size's trunk
-    assert bases.price(dataclasses.replace(run, ptpp=None), {}) == 0
+    assert price(run, {}) == pytest.approx(BASE, rel=1e-12)
+    assert price(dataclasses.replace(run, ptpp=31.0), {}) == 0
+    assert price(run, {241e6: 279.0}) == 0  # paid for
+    assert price(dataclasses.replace(run, ptpp=100.0), {241e6: 279.0}) == 0  # an earlier stage of that trunk
+    assert price(run, {241e6: 100.0}) == pytest.approx(BASE * 179 / 279, rel=1e-12)  # goes on from there
+    assert price(run, {517e6: 279.0}) == pytest.approx(BASE, rel=1e-12)  # another size's trunk
+    assert price(dataclasses.replace(run, ptpp=None), {}) == 0
 
 
 def test_each_line_costs_what_it_says_and_each_base_is_counted_once(suggested):

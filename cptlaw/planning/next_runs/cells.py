@@ -60,7 +60,7 @@ class CandidateRun:
 
 
 class Bases:
-    """Base models there are, and the price of those there are not.
+    """Base models there are.
 
     Parameters
     ----------
@@ -79,11 +79,6 @@ class Bases:
             return cls(())
         pairs = frame[["n_params", "ptpp"]].dropna().drop_duplicates()
         return cls((float(n), float(p)) for n, p in pairs.itertuples(index=False))
-
-    def price(self, candidate: CandidateRun, trunks: Mapping[float, float]) -> float:
-        """Return what the base of a cell still costs, in FLOPs."""
-        size = candidate.n_params
-        return flops_of(size, max(self.lacked(candidate) - trunks.get(size, 0.0), 0.0) * size)
 
     def lacked(self, candidate: CandidateRun) -> float:
         """Return the pre-training tokens per parameter of the base of a cell; 0 where there is that base."""
@@ -115,12 +110,13 @@ class Offer:
         self.runs = np.array([cell.run_flops for cell in cells])
         self.costs = self.runs + self.base_prices({})
 
-    def base_prices(self, trunks: Mapping[float, float]) -> Array:
-        """Return what the bases still cost, once trunks were paid for: by size, their budget."""
-        paid = np.zeros(len(self.cells))
+    def base_prices(self, trunks: Mapping[float, float], places: slice = slice(None)) -> Array:
+        """Return what the bases of cells still cost, in FLOPs, once trunks were paid for: by size, their budget."""
+        sizes, lacked = self._sizes[places], self._lacked[places]
+        paid = np.zeros(len(sizes))
         for size, budget in trunks.items():
-            paid[self._sizes == size] = budget
-        prices: Array = FLOPS_PER_PARAMETER_TOKEN * self._sizes * (np.maximum(self._lacked - paid, 0.0) * self._sizes)
+            paid[sizes == size] = budget
+        prices: Array = FLOPS_PER_PARAMETER_TOKEN * sizes * (np.maximum(lacked - paid, 0.0) * sizes)
         return prices
 
     def take(self, places: Iterable[int]) -> Offer:

@@ -159,7 +159,7 @@ class _Path:
     def take(self, place: int) -> Self:
         """Pay for a cell and measure it."""
         cell = self.offer.cells[place]
-        base = self.offer.bases.price(cell, self.trunks)
+        base = float(self.offer.base_prices(self.trunks, slice(place, place + 1))[0])
         self.sample = self.sample.measured(place)
         self.left -= cell.run_flops + base
         if base > 0 and cell.ptpp is not None:
