@@ -39,7 +39,7 @@ def test_columns_are_read_as_their_table_is(spec):
     assert chosen.takes_columns or own_reading
     frame = random_rows(chosen, np.random.default_rng(5)).assign(ptpp=50.0, replay=0.25)
     if chosen.takes_columns:
-        params = {name: 0.5 for name in chosen.parameters}
+        params = dict.fromkeys(chosen.parameters, 0.5)
         assert np.array_equal(
             chosen.predict(params, Columns.of(frame), "target"), chosen.predict(params, frame, "target")
         )
