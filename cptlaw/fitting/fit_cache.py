@@ -91,12 +91,9 @@ def _digest(table: Runs, asked: tuple[object, ...]) -> bytes | None:
 
 def what_decides(how: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Return options by name as they decide a fit: those given, in any order, and schedules by their phases."""
-    given = {
-        name: sorted(value.items()) if isinstance(value, Mapping) and name != "schedules" else value
-        for name, value in how.items()
-        if value is not None and (name, value) != ("seed", 0)
-    }
+    given = {name: value for name, value in how.items() if value is not None and (name, value) != ("seed", 0)}
     if "schedules" in given:
         with suppress(CptlawError):  # a file that cannot be read is refused by the fit
             given["schedules"] = [(run, one.phases) for run, one in read_schedules(given["schedules"]).items()]
+    given |= {name: sorted(one.items(), key=str) for name, one in given.items() if isinstance(one, dict)}
     return sorted(given.items())
