@@ -117,17 +117,21 @@ def _as_tokens(one: Numbers) -> Iterator[Offer]:
         enough = not one.params or one.high >= FEWEST_PER_PARAM * one.params
         yield from [(fits + 0.5, f"tokens={one.name}")] if enough else steps
     else:
-        if one.sized and one.low >= 1:
-            yield fits - (0.4 if one.per_param else 0.6), f"tokens={one.name}*n_params"
-        if one.per_param:
-            return
+        yield from _as_tokens_in_units(one, fits)
+        # What starts at 0 and grows along a run in whole numbers counts steps, or looks at the run.
+        off = 0.0 if one.low == 0 or one.steps_count else 0.6
+        yield from ((score - off, pair) for score, pair in steps if not one.per_param)
+
+
+def _as_tokens_in_units(one: Numbers, fits: float) -> Iterator[Offer]:
+    """Yield the units in which small numbers can count tokens: per parameter, millions or billions."""
+    if one.sized and one.low >= 1:
+        yield fits - (0.4 if one.per_param else 0.6), f"tokens={one.name}*n_params"
+    if not one.per_param:
         called = re.match(r"m[\W_]*tok", one.name, re.IGNORECASE) is not None
         millions = 1.0 if called else 0.65 * (0 < MOST_PER_PARAM * one.params < 1e9 * one.high)
         yield fits - 0.5, f"tokens={one.name}:B"
         yield fits - 1.0 + millions, f"tokens={one.name}:M"
-        # What starts at 0 and grows along a run in whole numbers counts steps, or looks at the run.
-        off = 0.0 if one.low == 0 or one.steps_count else 0.6
-        yield from ((score - off, pair) for score, pair in steps)
 
 
 def _as_size(one: Numbers) -> Iterator[Offer]:

@@ -273,29 +273,38 @@ def _mask(frame: pd.DataFrame, name: str, operator: str, values: list[float | st
         raise UsageError(f"no column {shown(name)}.{did_you_mean(name, known)} Columns: {', '.join(known)}.")
     if column.isna().all():
         return np.zeros(len(frame), dtype=np.bool_)
-    if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
-        levels = [level for level in values if isinstance(level, float)]
-        if text := [value for value in values if isinstance(value, str)]:
-            raise UsageError(
-                f"column {shown(name)} holds numbers, {shown(text[0])} is text. Write a number without quotes."
-            )
-        cells = column.to_numpy(dtype=np.float64, na_value=np.nan)
-        equal, present = among_levels(cells, levels), ~np.isnan(cells)
-        if operator[0] in "<>":
-            beyond = cells < levels[0] if operator[0] == "<" else cells > levels[0]
-            return np.asarray(beyond | equal if operator.endswith("=") else beyond & ~equal, dtype=np.bool_)
-    else:
-        if numbers := [f"{value:g}" for value in values if isinstance(value, float)]:
-            raise UsageError(
-                f'column {shown(name)} holds text and {numbers[0]} is a number. Write it in quotes: "{numbers[0]}".'
-            )
-        if operator[0] in "<>":
-            raise UsageError(f"column {shown(name)} holds text, which has no order here. Use ==, !=, in or not in.")
-        if pd.api.types.is_bool_dtype(column):
-            column = column.map({True: "True", False: "False"})
-        equal = column.isin([visible(str(value)) for value in values]).to_numpy(dtype=np.bool_)
-        present = column.notna().to_numpy(dtype=np.bool_)
-    return np.asarray(equal if operator in ("==", "in") else ~equal & present, dtype=np.bool_)
+    holds_numbers = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+    compare = _numbers_compare if holds_numbers else _texts_compare
+    return np.asarray(compare(column, name, operator, values), dtype=np.bool_)
+
+
+def _numbers_compare(column: pd.Series, name: str, operator: str, values: list[float | str]) -> Mask:
+    """Return the rows of a column of numbers that compare so; a level stands for the cells that round to it."""
+    levels = [level for level in values if isinstance(level, float)]
+    if text := [value for value in values if isinstance(value, str)]:
+        raise UsageError(
+            f"column {shown(name)} holds numbers, {shown(text[0])} is text. Write a number without quotes."
+        )
+    cells = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    equal = among_levels(cells, levels)
+    if operator[0] in "<>":
+        beyond = cells < levels[0] if operator[0] == "<" else cells > levels[0]
+        return beyond | equal if operator.endswith("=") else beyond & ~equal
+    return equal if operator in ("==", "in") else ~equal & ~np.isnan(cells)
+
+
+def _texts_compare(column: pd.Series, name: str, operator: str, values: list[float | str]) -> Mask:
+    """Return the rows of a column of texts that are among some, or are not."""
+    if numbers := [f"{value:g}" for value in values if isinstance(value, float)]:
+        raise UsageError(
+            f'column {shown(name)} holds text and {numbers[0]} is a number. Write it in quotes: "{numbers[0]}".'
+        )
+    if operator[0] in "<>":
+        raise UsageError(f"column {shown(name)} holds text, which has no order here. Use ==, !=, in or not in.")
+    if pd.api.types.is_bool_dtype(column):
+        column = column.map({True: "True", False: "False"})
+    equal = column.isin([visible(str(value)) for value in values]).to_numpy(dtype=np.bool_)
+    return equal if operator in ("==", "in") else ~equal & column.notna().to_numpy(dtype=np.bool_)
 
 
 def find_column(frame: pd.DataFrame, name: str) -> pd.Series | None:
