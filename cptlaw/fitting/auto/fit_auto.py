@@ -128,7 +128,7 @@ def fit_auto(
     if not fits:
         raise FitError(f"no law can be fitted to the {len(frame)} rows of {name!r}: " + reasons_in_words(skipped))
     rows = replace(rows, findings=(*rows.findings, *corpora_used(candidate for candidate, _, _ in fits)))
-    result = _averaged(rows, fits, sources, skipped, together, name, provenance)
+    result = _averaged(rows, fits, sources=sources, skipped=skipped, table=together, name=name, provenance=provenance)
     # Runs on other corpora of the table are nearer than other studies.
     return result if others else _with_study_prior(result, rows, together, about)
 
@@ -180,6 +180,7 @@ def reasons_in_words(skipped: Mapping[str, str]) -> str:
 def _averaged(
     rows: Chosen,
     fits: list[tuple[Candidate, LawFit, Places]],
+    *,
     sources: Mapping[str, LawFit],
     skipped: dict[str, str],
     table: Runs,

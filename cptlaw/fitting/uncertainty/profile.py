@@ -105,7 +105,9 @@ def profiles(
             values[p, i] = trace.ends(centre[i], limits[i])
         others = np.setdiff1d(np.arange(len(frame)), chosen)
         if len(others):
-            values[p, others] = _taken(fit, x, others, chosen, traces, limits, centre)
+            values[p, others] = _from_other_traces(
+                fit, x, others, chosen=chosen, traces=traces, limits=limits, centre=centre
+            )
     return values
 
 
@@ -125,10 +127,11 @@ def _traced(
     return [known[key] for key in keys]
 
 
-def _taken(
+def _from_other_traces(
     fit: LawOnRows,
     x: SimpleNamespace,
     rows: Array,
+    *,
     chosen: list[int],
     traces: list[Trace],
     limits: Array,

@@ -117,7 +117,10 @@ def forecast_run(
     for name in wanted:
         own = frame[frame["run"].astype(str) == name]
         evals = list(dict.fromkeys(own["eval"].astype(str)))
-        result = [_one(table, name, on, plans, interval, law_name, every) for on in evals]
+        result = [
+            _forecast_of_eval(table, name, on, plans=plans, interval=interval, law_name=law_name, spacing=every)
+            for on in evals
+        ]
         rows += [row for one in result if not isinstance(one, Finding) for row in one]
         skipped += [one for one in result if isinstance(one, Finding)]
         skipped += _of_one_loss(name, plans[name], [table.role(on) for on in evals])
@@ -179,10 +182,11 @@ def _unfinished(
     return result
 
 
-def _one(
+def _forecast_of_eval(
     table: Runs,
     name: str,
     on: str,
+    *,
     plans: Mapping[str, Schedule],
     interval: float,
     law_name: str | None,
