@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import by_severity
@@ -115,7 +115,8 @@ def fit(
     """
     base = KnownBase(n_params, ptpp, lr_peak, lr_pretrain, base_source_loss, base_target_loss, replay_of)
     # Read at the door: however it is spelt, the same restraint is the same question.
-    of_one: HowToFit = {"delta": delta, "starts": starts, **Restraint.read(fix, tie, bound, prior).given}
+    of_one: HowToFit = {"delta": delta, "starts": starts}
+    of_one |= cast("HowToFit", Restraint.read(fix, tie, bound, prior).given)
     if runs is None and (law_name is None or (isinstance(law_name, str) and law_name == "auto")):
         of_rows = {"where": where, **of_one, "schedules": schedules, "restraint": restraint}
         _refuse_given(of_rows, "is for a fit to runs, and no runs were given")
