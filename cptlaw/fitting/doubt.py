@@ -110,7 +110,7 @@ def slopes_at(fit: LawOnRows, frame: AnyRows) -> Array:
     if not problem.size:
         return np.zeros((len(frame), 0))
     start, k = fit.optima[0], problem.k
-    return jacobian(problem, start[:k], start[k:], at=fit.law.bind(frame, fit.role), scales=scales)
+    return jacobian(problem, start[:k], start[k:], at=fit.law.bind(fit.law.as_taken(frame), fit.role), scales=scales)
 
 
 @cached

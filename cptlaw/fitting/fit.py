@@ -32,7 +32,7 @@ from cptlaw.fitting.uncertainty.intervals import bounded, findings_of
 from cptlaw.laws.base import Law
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.combined_law import AnyLaw
-from cptlaw.laws.inputs import AnyRows, Columns
+from cptlaw.laws.inputs import AnyRows, Columns, as_rows
 from cptlaw.runs.points import as_points
 from cptlaw.units import format_percent, parse_probability
 
@@ -133,7 +133,7 @@ class Fit(Saved):
             try:
                 rows = read_by(fit.law, fit.completed(frame))
                 if fit.law.needs_schedules or known not in self._cache:
-                    fit.law.bind(rows.take(np.arange(len(rows))[:1]), fit.role)
+                    fit.law.bind(fit.law.as_taken(rows.take(np.arange(len(rows))[:1])), fit.role)
                     self._cache[known] = True
                 readable.append(rows)
             except CptlawError:
@@ -243,7 +243,7 @@ class Fit(Saved):
 
     def half_widths(self, frame: Any, coverage: float) -> HalfWidths:
         """Return half-widths in log loss at rows, (n,) each: of the forms, the parameters, the distance, the noise."""
-        frame = Columns.of(self.completed(_columns(frame)))
+        frame = Columns.of(self.completed(Columns.of(as_rows(frame))))
         last = self._last(frame)
         if coverage not in last:
             last[coverage] = self._half_widths(frame, coverage, last)
@@ -292,7 +292,7 @@ class Fit(Saved):
         measured
             Of a measured loss; without, of the loss itself.
         """
-        rows = self.asked(_columns(frame))
+        rows = self.asked(Columns.of(as_rows(frame)))
         asked = np.asarray(probabilities, dtype=float)
         centre = np.log(self.predict(rows))
         values = np.tile(centre, (len(asked), 1))
@@ -390,11 +390,6 @@ class Fit(Saved):
             f"{apart}the doubt about parameters, beside what is missed in rollouts, what laws err by outside their "
             "data as learned from other studies, and the noise of one measurement"
         )
-
-
-def _columns(frame: Any) -> Columns:
-    """Return points, whatever holds them, as columns."""
-    return frame if isinstance(frame, Columns) else Columns.of(as_points(frame))
 
 
 def read_by(law: Law, rows: AnyRows) -> AnyRows:

@@ -20,10 +20,10 @@ from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array, Jet, Value, weighted
 from cptlaw.laws.described import Described, Status
-from cptlaw.laws.inputs import LETTERS, Columns, Context, RatioOf
+from cptlaw.laws.inputs import LETTERS, Columns, Context, RatioOf, as_rows
 from cptlaw.laws.parameters import EXPONENT, Amplitude, Option, Shape, UsualPrior, option_text
 from cptlaw.laws.registry import Registry
-from cptlaw.runs.points import as_points
+from cptlaw.runs.points import PointsLike
 from cptlaw.runs.table import Role
 
 __all__ = ["EXPONENT", "LAWS", "LETTERS", "Amplitude", "Context", "Law", "Option", "RatioOf", "Role", "Shape", "Status"]
@@ -286,7 +286,7 @@ class Law(Described):
         shape = SimpleNamespace(**{name: params[name] for name in self.shapes})
         return weighted(self.terms(x, shape), [params[name] for name in self.amplitudes])
 
-    def predict(self, params: Mapping[str, float], frame: pd.DataFrame, role: Role | None = None) -> Array:
+    def predict(self, params: Mapping[str, float], frame: PointsLike | Columns, role: Role | None = None) -> Array:
         """Return the loss of each row of `frame` in nats per token, shape (n,).
 
         Parameters
@@ -308,8 +308,8 @@ class Law(Described):
         >>> round(float(law("chinchilla").predict(epoch, row)[0]), 3)
         1.973
         """
-        frame = frame if isinstance(frame, Columns) else as_points(frame)
-        x = self.bind(frame, role)
+        frame = as_rows(frame)
+        x = self.bind(self.as_taken(frame), role)
         with np.errstate(over="ignore", divide="ignore"):
             loss = self.evaluate(self.fitted(self.check_params(params)), x)
         return np.broadcast_to(np.asarray(loss, dtype=float), (len(frame),)).copy()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias, cast
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from cptlaw.errors import DataError, UsageError, did_you_mean
 from cptlaw.laws.calculus import Array, Positive
+from cptlaw.runs.points import PointsLike, as_points
 from cptlaw.runs.table import Role
 from cptlaw.schedules import Schedule
 
@@ -93,9 +94,12 @@ class Columns:
         return pd.DataFrame(dict(self.columns), index=self.index)
 
 
-# A table, or what stands for one. The methods of laws that take either are annotated with a table, as laws of other
-# packages that read theirs in a way of their own get one.
-AnyRows: TypeAlias = Any
+AnyRows: TypeAlias = pd.DataFrame | Columns
+
+
+def as_rows(points: PointsLike | Columns) -> pd.DataFrame:
+    """Return points as a table; `Columns` as they are, by the type of the table that they stand for."""
+    return cast("pd.DataFrame", points) if isinstance(points, Columns) else as_points(points)
 
 
 class Inputs:
@@ -115,6 +119,10 @@ class Inputs:
         super().__init_subclass__(**more)
         if {"bind", "_column", "inputs_of"} & vars(cls).keys() and "takes_columns" not in vars(cls):
             cls.takes_columns = False
+
+    def as_taken(self, rows: AnyRows) -> pd.DataFrame:
+        """Return rows as this law takes them: a table in place of `Columns`, where it does not take those."""
+        return rows.to_pandas() if isinstance(rows, Columns) and not self.takes_columns else as_rows(rows)
 
     def bind(self, frame: pd.DataFrame, role: Role | None = None) -> SimpleNamespace:
         """Turn rows of a table into the law's inputs, in its units and with its meaning of the ratio.

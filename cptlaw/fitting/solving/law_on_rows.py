@@ -19,8 +19,8 @@ from cptlaw.fitting.solving.priors import Penalty, priors_on
 from cptlaw.fitting.solving.problem import Problem
 from cptlaw.laws.base import Context, Law, Role
 from cptlaw.laws.calculus import Array
-from cptlaw.laws.inputs import Columns
-from cptlaw.runs.points import as_points
+from cptlaw.laws.inputs import Columns, as_rows
+from cptlaw.runs.points import PointsLike
 from cptlaw.schedules import Schedule
 
 
@@ -77,12 +77,10 @@ class LawOnRows:
         """
         return self.law.predict(self.params, self.completed(frame), self.role)
 
-    def completed(self, frame: Any) -> Any:
+    def completed(self, frame: PointsLike | Columns) -> pd.DataFrame:
         """Return rows with the inputs that the law computes from fitted rows or from schedules."""
-        frame = with_rates(self, frame if isinstance(frame, Columns) else as_points(frame))
-        if isinstance(frame, Columns) and not self.law.takes_columns:
-            frame = frame.to_pandas()
-        return self.law.inputs_of(frame, Context(fitted=self.data, schedules=self.schedules))
+        rows = self.law.as_taken(with_rates(self, as_rows(frame)))
+        return self.law.inputs_of(rows, Context(fitted=self.data, schedules=self.schedules))
 
     @property
     def blocks(self) -> NDArray[np.int_]:

@@ -53,7 +53,7 @@ def _measured(rows: pd.DataFrame, name: str) -> tuple[Array, Array, list[Array]]
     return rates, places, [rates[back == i] for i in range(len(places))]
 
 
-def with_rates(fit: Any, frame: AnyRows) -> AnyRows:
+def with_rates(fit: Any, frame: pd.DataFrame) -> pd.DataFrame:
     """Return rows with the rates that they leave open and the fit's law reads.
 
     Pre-training's is the median of those at this size; the peak the one at which the fit's loss is lowest, as a plan
