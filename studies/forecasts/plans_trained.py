@@ -211,6 +211,38 @@ def outcomes() -> pd.DataFrame:
     return pd.DataFrame(rows).reindex(columns=[*MEASURES, *(name for name in rows[0] if name not in MEASURES)])
 
 
+def forecast_again(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return trained plans with what laws of today forecast of their mixes from the same runs: seen rows by now."""
+    parts = []
+    for (table, n_params, budget), mine in rows[rows["measured"].notna()].groupby(["table", "n_params", "ptpp"]):
+        seen = seen_by_the_planner(table, n_params, budget)
+        if seen is None:
+            continue
+        base = seen.frame.query("n_params == @n_params and ptpp == @budget and eval == 'source'")["loss"].iloc[0]
+        points = pd.DataFrame({"n_params": n_params, "ptpp": budget, "replay": mine["replay"], "base_loss": base})
+        points["tokens"] = TARGET_ATPP * n_params / (1 - mine["replay"])
+        fit = cl.fit("auto", seen, "source")
+        low, high = np.exp(fit.log_quantiles(points, [0.05, 0.95])) / base - 1
+        now = {"forgetting": fit.predict(points) / base - 1, "forgetting_lo": low, "forgetting_hi": high}
+        parts.append(mine.assign(**now, sealed=mine["forgetting"]))
+    return pd.concat(parts)
+
+
+def today(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return how far forecasts of forgetting were off when they were sealed, and how far they are with today's laws."""
+    again = forecast_again(rows)
+    found = []
+    for name, group in [("both", again), *again.groupby("table", sort=False)]:
+        row = {"table": name, "plans trained": str(len(group))}
+        for when, column in (("sealed", "sealed"), ("today", "forgetting")):
+            off = 100 * (group[column] - group["measured"])
+            row[f"{when}: forecast minus measured, points"] = f"{off.mean():+.1f}"
+            row[f"{when}: without sign"] = f"{off.abs().mean():.1f}"
+        inside = (group["forgetting_lo"] <= group["measured"]) & (group["measured"] <= group["forgetting_hi"])
+        found.append(row | {"today: 90 % intervals that held": f"{inside.sum()} of {len(group)}"})
+    return pd.DataFrame(found)
+
+
 def counted(rows: pd.DataFrame) -> pd.DataFrame:
     """Return what plans come to by probability and shift, beside the rule of thumb."""
     rows = rows[rows["measured"].notna()].astype(dict.fromkeys(MEASURES, float))
@@ -306,9 +338,10 @@ def raised() -> pd.DataFrame:
 
 
 def tables() -> dict[str, pd.DataFrame]:
-    """Return what the plans come to, every plan, what those of an earlier `answer` came to, and why they err."""
+    """Return what plans come to, every plan, how far they are off with today's laws, why, and what earlier ones did."""
     rows = outcomes()
-    return {"totals": counted(rows), "plans": listed(rows), "raised": raised(), "earlier": earlier()}
+    made = {"totals": counted(rows), "plans": listed(rows), "today": today(rows)}
+    return made | {"raised": raised(), "earlier": earlier()}
 
 
 def main() -> None:
