@@ -105,7 +105,9 @@ def fields() -> tuple[Field, ...]:
         choices = tuple(map(str, option.type.choices)) if isinstance(option.type, click.Choice) else ()
         name = str(option.name)
         label, example = LABELS.get(name, (name.replace("_", " "), ""))
-        shown = (option.help or "").partition("[default")[0].strip().replace("`", "")
+        # A page has no capitals for a table, and no verb to look things up with.
+        shown = (option.help or "").partition("[default")[0].partition(" See `")[0].strip()
+        shown = shown.replace("`", "").replace("RUNS", "runs")
         places = {"of_table": name in options.READING, "first": name in FIRST}
         result.append(Field(name, option.opts[0], label, shown, example, choices, bool(option.multiple), **places))
     order = {name: place for place, name in enumerate(LABELS)}

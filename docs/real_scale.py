@@ -1,4 +1,4 @@
-"""Draw docs/figures/real_scale.png from studies/results/real_scale.json: what holds at real scale, in four panels.
+"""Draw docs/figures/real_scale.png and real_scale_narrow.png, for phones: what holds at real scale, in four panels.
 
 Run it as ``python docs/real_scale.py`` after `python -m studies real_scale --write`. It needs the extra `images` and
 Chrome or Chromium.
@@ -19,8 +19,10 @@ from cptlaw.reporting.images import write_images
 DOCS = Path(__file__).parent
 RESULT = DOCS.parent / "studies" / "results" / "real_scale.json"
 NO_REPLAY = 0.004  # where no replay stands on a logarithmic axis
-LEFT, RIGHT, TOP, BOTTOM = [0.0, 0.44], [0.57, 1.0], [0.57, 0.93], [0.0, 0.36]
+LEFT, RIGHT, TOP, BOTTOM = [0.0, 0.44], [0.57, 1.0], [0.55, 0.93], [0.0, 0.38]
 PANELS = {"": (LEFT, TOP), "2": (RIGHT, TOP), "3": (LEFT, BOTTOM), "4": (RIGHT, BOTTOM)}
+STACKED = {number: ([0.0, 1.0], [0.78 - 0.26 * i, 0.96 - 0.26 * i]) for i, number in enumerate(PANELS)}
+WIDE, NARROW = {"height": 620}, {"height": 1240, "width": 520}
 TITLES = {
     "": ("1. A tenth of replay takes off most of the forgetting", "forgetting that stays, by replay; dotted: ours"),
     "2": ("2. Forgetting grows with rate and budget", "exponents by size of the model; full: rate, open: budget"),
@@ -38,17 +40,17 @@ def table(name: str) -> pd.DataFrame:
     return pd.DataFrame(held["rows"], columns=held["columns"])
 
 
-def draw() -> Any:
-    """Return the drawing."""
+def draw(narrow: bool = False) -> Any:
+    """Return the drawing, its panels below each other where it is narrow."""
     points = table("points").astype({"x": float, "y": float})
     by_panel = dict(tuple(points.groupby("panel", sort=False)))
-    drawing = blank(height=720)
+    drawing = blank().update_layout(NARROW if narrow else WIDE)
     _replay(drawing, by_panel["replay"])
     _exponents(drawing, by_panel["exponents"])
     _gain(drawing, by_panel["gain"])
     _pairs(drawing, table("pairs").set_index("exponents from"))
     common = {"gridcolor": GRID, "linecolor": QUIET, "showline": True, "zeroline": False, "ticks": "outside"}
-    for number, (across, up) in PANELS.items():
+    for number, (across, up) in (STACKED if narrow else PANELS).items():
         drawing.update_layout(
             {
                 f"xaxis{number}": common | {"domain": across, "anchor": f"y{number}"},
@@ -63,7 +65,7 @@ def draw() -> Any:
     shares = [NO_REPLAY, 0.01, 0.05, 0.1, 0.25, 0.5]
     drawing.update_layout(
         showlegend=False,
-        margin={"l": 70, "r": 20, "t": 10, "b": 34},
+        margin={"l": 96 if narrow else 70, "r": 20, "t": 10, "b": 34},
         xaxis={"type": "log", "tickvals": shares, "ticktext": ["0", *(f"{100 * share:g} %" for share in shares[1:])]},
         xaxis2={
             "type": "log",
@@ -157,4 +159,6 @@ def _pairs(drawing: Any, factors: pd.DataFrame) -> None:
 
 
 if __name__ == "__main__":
-    print(*write_images({"real_scale.png": draw()}, DOCS / "figures", "png"))
+    print(
+        *write_images({"real_scale.png": draw(), "real_scale_narrow.png": draw(narrow=True)}, DOCS / "figures", "png")
+    )

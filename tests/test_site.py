@@ -87,8 +87,9 @@ def test_search_finds_the_page_that_answers(site, page):
     "name", ["index", "how_to/index", "how_to/no_runs", "gallery", "laws/shared-tokens", "reference/verbs"]
 )
 def test_a_page_is_whole_on_a_phone_and_accessible(site, page, name):
-    for width in (1440, 400):
+    for width, scheme in ((1440, "light"), (400, "light"), (1440, "dark")):
         page.set_viewport_size({"width": width, "height": 850})
+        page.emulate_media(color_scheme=scheme)
         page.goto((site / f"{name}.html").as_uri())
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         found = axe.Axe().run(page, options={"resultTypes": ["violations"], "preload": False})

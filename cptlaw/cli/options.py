@@ -164,7 +164,7 @@ SHIFTS = ("language", "domain", "code", "near")
 shift = click.option(
     "--shift",
     type=click.Choice(SHIFTS),
-    help="What the new domain is; counts the more, the fewer runs. near: like the old.",
+    help="What the new text is; it matters most with few runs. near: much like the old text.",
 )
 
 domain = click.option("--domain", metavar="NAME", help="The corpus that is asked about, of those in column domain.")

@@ -59,7 +59,7 @@ def write_images(drawings: Mapping[str, Any], folder: str | Path, ending: str, *
                         "path": str(part),
                         "opts": {
                             "format": ending,
-                            "width": WIDTH,
+                            "width": drawing.layout.width or WIDTH,
                             "height": drawing.layout.height,
                             "scale": SCALE if ending == "png" else 1,
                         },

@@ -87,6 +87,18 @@ def test_every_figure_has_words_data_and_a_title_with_its_unit_on_every_axis(dra
     assert any(unit in said for unit in ("nats per byte", "factor", "adaptation tokens"))
 
 
+def test_a_level_that_one_size_alone_has_makes_no_row_of_empty_panels():
+    runs = cl.examples.load("en-fr-pilot")  # 0 and 100 % replay at the smallest size alone
+    fit = cl.fit("ptpp-floor", runs, on="target", where="ptpp in (31, 62) and tokens > 0", starts=8, restraint="none")
+    assert set(fit.data["replay"]) > {0.1, 0.25, 0.5}
+    layout = json.loads(cl.figures.observed_fitted(fit).to_json())["layout"]
+    assert {note["text"].rpartition(", ")[2] for note in layout["annotations"] if "replay" in note["text"]} == {
+        "10% replay",
+        "25% replay",
+        "50% replay",
+    }
+
+
 @pytest.mark.parametrize("name", ["observed"])
 def test_panels_restack_on_narrow_screens_without_overlap(drawn, name):
     meta = json.loads(drawn[name].to_json())["layout"]["meta"]

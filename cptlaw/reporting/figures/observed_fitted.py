@@ -57,7 +57,7 @@ def observed_fitted(fit: Fit, interval: float = 0.9) -> Figure:
     fitted = fitted.assign(lo=low, hi=high)
     data = rows.rename(columns={"loss": "observed"}).merge(fitted.rename(columns={"loss": "fitted"}), on=inputs)
     along = "tokens" if "tokens" in inputs else inputs[0]
-    down, across = _facet(data, "replay"), _facet(data, "n_params")
+    down, across = _facet(data, "replay", "n_params"), _facet(data, "n_params", "replay")
     colour, levels = _levels(data, "ptpp", MOST_LINES)
     titles = []
     drawing = blank()
@@ -103,9 +103,12 @@ def _levels(data: pd.DataFrame, name: str, most: int) -> tuple[str | None, list[
     return name, [float(levels[i]) for i in chosen]
 
 
-def _facet(data: pd.DataFrame, name: str) -> list[dict[str, Any]]:
+def _facet(data: pd.DataFrame, name: str, other: str) -> list[dict[str, Any]]:
     if name not in data.columns:
         return [{}]
+    if other in data.columns:  # a level with one panel would leave the others of its row empty
+        panels = data.groupby(name)[other].transform("nunique")
+        data = data[panels > panels.max() / 2]
     result, levels = _levels(data, name, MOST_LEVELS)
     return [{name: level} for level in (levels if result else data[name].unique())]
 
