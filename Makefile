@@ -109,6 +109,7 @@ results: $(VENV)/.dev  ## every result file of a study that is out of date, made
 	$(RUN) docs/run_pages.py --tables
 
 bench: $(VENV)/.dev  ## timings; the peers are described in studies/benchmarks.md
+	$(RUN) -m studies what_users_call
 	$(RUN) -m studies load_million_rows
 	$(RUN) -m studies chinchilla_fit
 	$(RUN) -m studies dcpt_starts

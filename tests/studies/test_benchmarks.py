@@ -3,6 +3,7 @@
 import contextlib
 import importlib
 import io
+import re
 import subprocess
 import sys
 import warnings
@@ -39,8 +40,8 @@ def test_starts_of_dcpt() -> None:
     assert "| **cptlaw** | 2 (2 to 2) | 2 (2 to 2) |" in printed
 
 
-def test_times_of_plans() -> None:
-    assert "| min-tokens, interval |" in run("plan_speed", "--quick")
+def test_times_of_what_users_call() -> None:
+    assert re.search(r"\n\| plan min-tokens on these, point \| [\d.]+ \|\n", run("what_users_call", "--quick"))
 
 
 @pytest.mark.parametrize("name", sorted(studies()))
