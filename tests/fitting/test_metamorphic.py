@@ -8,11 +8,12 @@ from metamorphic import CHANGES, PAIRS, cases
 import cptlaw as cl
 from cptlaw.laws import LAWS
 
-# A hundred of the thousand cases: every second of the first questions, whose laws and tables are the quickest, and
-# those that once moved: a ratio of two bent terms had no prior (139, by 12 %), rollouts stopped short (2, 73), priors
-# counted by a fit that had not ended, and copies as evidence (136), priors were in nats (36, 38). Loss curves whose
-# parameters nothing held had ends that moved by a tenth under other names of the runs (166, 172).
-PLACES = (*range(0, 44, 2), 73, 136, 139, 166, 172)
+# A hundred of the thousand cases: every second of the first questions, whose laws and tables are the quickest, less
+# two whose laws others ask about (24, 28), and those that once moved: a ratio of two bent terms had no prior (139, by
+# 12 %), rollouts stopped short (2, 73), priors counted by a fit that had not ended, and copies as evidence (136),
+# priors were in nats (36, 38). Loss curves whose parameters nothing held had ends that moved by a tenth under other
+# names of the runs (166, 172).
+PLACES = (*sorted({*range(0, 44, 2)} - {24, 28}), 73, 136, 139, 166, 172)
 SEED = 0
 OTHERWISE = {"ptpp-oracle", "ptpp-base"}  # fitted on test rows, and on base models
 POINTS = pd.DataFrame(
@@ -37,6 +38,7 @@ def test_every_law_of_the_average_and_of_the_papers_is_asked_about_every_table_t
     assert asked >= {"multi-power", "mix-additive", "mix-joint", "mix-exponential", "auto"}
     assert {table for _, table in PAIRS} == set(cl.examples.EXAMPLES)
     assert len(PAIRS) * CHANGES <= 1000
+    assert len(PLACES) * CHANGES == 100
 
 
 def test_a_measured_cell_is_bounded_however_the_last_digits_fall():

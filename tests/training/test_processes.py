@@ -63,7 +63,7 @@ def test_two_processes_measure_what_one_does_though_killed_on_the_way(recipe, tm
     path = recipe(
         micro_batch=1,
         checkpoint_seconds=0.0,
-        pretrain={"text": "old", "ptpp": 10, "peak": 2e-3},
+        pretrain={"text": "old", "ptpp": 5, "peak": 2e-3},
         adapt={**RECIPE["adapt"], "replay": 0.25, "keep": "last"},
         resources=resources,
     )
