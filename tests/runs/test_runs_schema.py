@@ -1,8 +1,10 @@
 """Column names: aliases, what wins over what, and what the user is told."""
 
+import pandas as pd
 import pytest
 
 from cptlaw.errors import DataError, UsageError
+from cptlaw.runs import read_runs
 from cptlaw.runs.naming import missing_column, name_columns
 from cptlaw.runs.schema import COLUMNS, canonical_name
 
@@ -122,12 +124,16 @@ def test_the_name_tells_the_kind_of_size(found, kind):
         ({"evla": "domain"}, "'evla' is not a column of a runs table. Did you mean 'eval'"),
         ({"my_loss": "loss"}, "wrong way round"),
         ({"eval": 3}, "no column 3"),
-        (["eval"], "Expected a mapping"),
     ],
 )
 def test_unusable_columns_argument(columns, message):
     with pytest.raises(UsageError, match=message):
         name_columns(["domain", "loss", "my_loss"], columns, "f.csv")
+
+
+def test_columns_that_are_no_mapping_are_refused():
+    with pytest.raises(UsageError, match=r"columns=: found \['eval'\]. Expected a mapping"):
+        read_runs(pd.DataFrame({"domain": ["a"], "loss": [2.0]}), columns=["eval"])
 
 
 def test_a_missing_column_lists_what_is_there_and_what_to_do():
