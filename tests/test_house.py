@@ -39,22 +39,22 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 # Code lines per room, without docstrings, comments, blanks and imports: some 3 % above what stood when they were set.
 # A ceiling goes down with its room; to raise one is a decision, and its commit says what a user gets for it.
 CEILINGS = {
-    "words, files, results": 1350,
-    "answering": 2321,
+    "words, files, results": 1352,
+    "answering": 2262,
     "cli": 1010,
     "examples": 33,
     "fitting": 6143,
     "forecasting": 3940,
     "importing": 2115,
     "laws": 3705,
-    "planning": 4891,
+    "planning": 4909,
     "reporting": 2220,
-    "runs": 4771,
-    "schedules": 507,
+    "runs": 4788,
+    "schedules": 599,
     "cptlaw_app": 480,
     "cptlaw_sweep": 5110,
 }
-IN_ALL = 38521
+IN_ALL = 38572
 POSITIONAL = 6  # parameters that may be given by place; options are named
 UNTYPED = 1063  # annotations of arguments, results and variables that hold `Any`; it goes down with what is typed
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
