@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
 Array = NDArray[np.float64]
+Number: TypeAlias = Array | float
+Computed: TypeAlias = "Jet | Array | float"
 Value: TypeAlias = "Jet | Positive | Array | float"  # what a law calculates with
 
 # Stands for log(0): finite, so that 0**a is 0 for every a > 0 with derivatives 0 instead of 0 * inf = nan.
@@ -47,12 +49,12 @@ class Jet:
         """Let NumPy's own arithmetic and functions take this, as in ``np.exp(-p.k * x.r)``."""
         return _as_numpy(function, method, given, options)
 
-    def __init__(self, value: Any, slopes: dict[int, Any], curves: dict[tuple[int, int], Any] | None) -> None:
+    def __init__(self, value: Number, slopes: dict[int, Number], curves: dict[tuple[int, int], Number] | None) -> None:
         self.value = value
         self.slopes = slopes
         self.curves = curves
 
-    def chain(self, value: Any, first: Any, second: Any) -> Jet:
+    def chain(self, value: Number, first: Number, second: Number | None) -> Jet:
         """Return f(self), given f, f' and f'' at this value."""
         slopes = {i: first * slope for i, slope in self.slopes.items()}
         if self.curves is None:
@@ -69,7 +71,7 @@ class Jet:
     def __neg__(self) -> Jet:
         return self.chain(-self.value, -1.0, None)
 
-    def __add__(self, other: Any) -> Jet:
+    def __add__(self, other: Computed) -> Jet:
         if not isinstance(other, Jet):
             return Jet(self.value + other, self.slopes, self.curves)
         slopes = dict(self.slopes)
@@ -84,13 +86,13 @@ class Jet:
 
     __radd__ = __add__
 
-    def __sub__(self, other: Any) -> Any:
+    def __sub__(self, other: Computed) -> Jet:
         return self + (-other)
 
-    def __rsub__(self, other: Any) -> Any:
+    def __rsub__(self, other: Computed) -> Jet:
         return (-self) + other
 
-    def __mul__(self, other: Any) -> Jet:
+    def __mul__(self, other: Computed) -> Jet:
         if not isinstance(other, Jet):
             return self.chain(self.value * other, other, None)
         slopes = {i: slope * other.value for i, slope in self.slopes.items()}
@@ -111,18 +113,18 @@ class Jet:
 
     __rmul__ = __mul__
 
-    def __truediv__(self, other: Any) -> Value:
+    def __truediv__(self, other: Value) -> Jet:
         return self * reciprocal(other)
 
-    def __rtruediv__(self, other: Any) -> Any:
+    def __rtruediv__(self, other: Number) -> Computed:
         return reciprocal(self) * other
 
-    def __pow__(self, exponent: Value) -> Any:
+    def __pow__(self, exponent: Computed) -> Computed:
         # By way of the logarithm, so that the exponent may be a parameter: its derivative is then log(base) times the
         # power.
         return exp(exponent * log(self))
 
-    def __rpow__(self, base: Any) -> Any:
+    def __rpow__(self, base: Computed) -> Computed:
         return exp(self * log(base))
 
 
@@ -146,7 +148,7 @@ class Positive:
         with np.errstate(divide="ignore"):
             self.log = np.where(value > 0, np.log(value), LOG_OF_ZERO)
 
-    def __getitem__(self, rows: Any) -> Positive:
+    def __getitem__(self, rows: int | slice | NDArray[np.integer] | NDArray[np.bool_]) -> Positive:
         taken = Positive.__new__(Positive)
         taken.value, taken.log = self.value[rows], self.log[rows]
         return taken
@@ -154,48 +156,52 @@ class Positive:
     def __neg__(self) -> Value:
         return -self.value
 
-    def __pow__(self, exponent: Value) -> Any:
+    def __pow__(self, exponent: Computed) -> Computed:
         return exp(exponent * self.log)
 
-    def __rpow__(self, base: Any) -> Any:
+    def __rpow__(self, base: Computed) -> Computed:
         return exp(log(base) * self.value)
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: Value) -> Value:
         return other + self.value
 
     __radd__ = __add__
 
-    def __sub__(self, other: Any) -> Any:
+    def __sub__(self, other: Value) -> Value:
         return -other + self.value
 
-    def __rsub__(self, other: Any) -> Any:
+    def __rsub__(self, other: Value) -> Value:
         return other - self.value
 
-    def __mul__(self, other: Any) -> Any:
+    def __mul__(self, other: Value) -> Value:
         return other * self.value
 
     __rmul__ = __mul__
 
-    def __truediv__(self, other: Any) -> Value:
+    def __truediv__(self, other: Value) -> Value:
         return reciprocal(other) * self.value
 
-    def __rtruediv__(self, other: Any) -> Any:
+    def __rtruediv__(self, other: Value) -> Value:
         return other * (1.0 / self.value)
 
 
-def _add(store: dict[Any, Any], key: Any, value: Any) -> None:
+Key = TypeVar("Key")
+
+
+def _add(store: dict[Key, Number], key: Key, value: Number) -> None:
     store[key] = store[key] + value if key in store else value
 
 
-def exp(u: Any) -> Any:
+def exp(u: Value) -> Computed:
     """Exponential of a number, array or Jet."""
     if isinstance(u, Jet):
         value = np.exp(u.value)
         return u.chain(value, value, value)
-    return np.exp(u)
+    result: Number = np.exp(u.value if isinstance(u, Positive) else u)
+    return result
 
 
-def log(u: Value) -> Value:
+def log(u: Value) -> Computed:
     """Natural logarithm of a number, array, input column or Jet."""
     if isinstance(u, Positive):
         return u.log
@@ -205,24 +211,26 @@ def log(u: Value) -> Value:
     return np.log(u)
 
 
-def log1p(u: Any) -> Any:
+def log1p(u: Value) -> Computed:
     """Logarithm of 1 + u, exact for small u, of a number, array or Jet."""
     if isinstance(u, Jet):
         # log(1 + u) would lose all digits of a small u, as of an area at the first step of CPT.
         inverse = 1.0 / (1.0 + u.value)
         return u.chain(np.log1p(u.value), inverse, -inverse * inverse)
-    return np.log1p(u)
+    result: Number = np.log1p(u.value if isinstance(u, Positive) else u)
+    return result
 
 
-def expm1(u: Any) -> Any:
+def expm1(u: Value) -> Computed:
     """Exponential of u less 1, exact for small u, of a number, array or Jet."""
     if isinstance(u, Jet):
         slope = np.exp(u.value)
         return u.chain(np.expm1(u.value), slope, slope)
-    return np.expm1(u)
+    result: Number = np.expm1(u.value if isinstance(u, Positive) else u)
+    return result
 
 
-def reciprocal(u: Value) -> Value:
+def reciprocal(u: Value) -> Computed:
     """Return 1 / u for a number, array or Jet."""
     if isinstance(u, Jet):
         inverse = 1.0 / u.value
@@ -231,7 +239,7 @@ def reciprocal(u: Value) -> Value:
     return 1.0 / (u.value if isinstance(u, Positive) else u)
 
 
-def expit(u: Any) -> Any:
+def expit(u: Computed) -> Computed:
     """Logistic function 1 / (1 + exp(-u)), stable for large ``|u|``."""
     if isinstance(u, Jet):
         value = special.expit(u.value)
@@ -240,35 +248,36 @@ def expit(u: Any) -> Any:
     return special.expit(u)
 
 
-def maximum(u: Any, floor: Any) -> Any:
+def maximum(u: Value, floor: Computed) -> Computed:
     """Clip from below; where the clip binds, the derivatives are those of the floor: zero for a number."""
     if isinstance(floor, Jet):
         if not isinstance(u, Jet):
-            return maximum(floor, u)
+            return maximum(floor, u.value if isinstance(u, Positive) else u)
         above = np.asarray(u.value > floor.value, dtype=float)
         return u * above + floor * (1.0 - above)
     if isinstance(u, Jet):
         # At the kink itself the derivative of the flat side is taken, so that a parameter at its clip is left alone.
         free = np.asarray(u.value > floor, dtype=float)
         return u.chain(np.maximum(u.value, floor), free, None)
-    return np.maximum(u, floor)
+    result: Number = np.maximum(u.value if isinstance(u, Positive) else u, floor)
+    return result
 
 
-def minimum(u: Any, ceiling: Value) -> Any:
+def minimum(u: Computed, ceiling: Computed) -> Computed:
     """Clip from above; where the clip binds, the derivatives are zero."""
     return -1.0 * maximum(-1.0 * u, -1.0 * ceiling)
 
 
-def weighted(terms: Sequence[Value], amplitudes: Sequence[Value]) -> Any:
+def weighted(terms: Sequence[Value], amplitudes: Sequence[Value]) -> Value:
     """Return the sum of a law's terms, each times its amplitude; those beyond the last amplitude stand as they are."""
-    total: Any = 0.0
+    total: Value = 0.0
     for k, term in enumerate(terms):
         total = total + (term * amplitudes[k] if k < len(amplitudes) else term)
     return total
 
 
-def _reflected(forward: Callable[[Any, Any], Any], backward: str) -> Callable[[Any, Any], Any]:
-    def apply(first: Any, second: Any) -> Any:
+def _reflected(forward: Callable[[Value, Value], Value], backward: str) -> Callable[[Value, Value], Value]:
+    def apply(first: Value, second: Value) -> Value:
         # An array on the left would ask NumPy again: the right operand answers for it.
         return forward(first, second) if isinstance(first, (Jet, Positive)) else getattr(second, backward)(first)
 

@@ -13,7 +13,7 @@ import pandas as pd
 from cptlaw.errors import DataError
 from cptlaw.laws.annealing import ANNEALED, CURVE_EXPONENT
 from cptlaw.laws.base import Amplitude, Role, Shape
-from cptlaw.laws.calculus import Jet, Value, exp, log
+from cptlaw.laws.calculus import Jet, Number, Value, exp, log
 from cptlaw.laws.curve_law import SKIP_STEPS, WARMUP, CurveLaw
 from cptlaw.laws.others.lr_drops import Drops, drops_of
 from cptlaw.schedules import LAMBDA, Schedule, effective_lr
@@ -96,12 +96,12 @@ def effect(nodes: Drops, factor: Any, bend: Any, power: Any) -> Any:
         each has some hundred nodes per row.
     """
     given = (factor, bend, power)
-    count = max(len(value.value if isinstance(value, Jet) else np.atleast_1d(value)) for value in given)
+    count = max(len(np.atleast_1d(value.value if isinstance(value, Jet) else value)) for value in given)
     sums = [_effect_of_one(nodes, *(_pick(value, i) for value in given)) for i in range(count)]
     if not isinstance(sums[0], Jet):
         return np.stack(sums) if any(np.ndim(value) for value in given) else sums[0]
-    slopes = {i: np.stack([one.slopes[i] for one in sums]) for i in sums[0].slopes}
-    curves = None
+    slopes: dict[int, Number] = {i: np.stack([one.slopes[i] for one in sums]) for i in sums[0].slopes}
+    curves: dict[tuple[int, int], Number] | None = None
     if sums[0].curves is not None:
         curves = {pair: np.stack([one.curves[pair] for one in sums]) for pair in sums[0].curves}
     return Jet(np.stack([one.value for one in sums]), slopes, curves)
@@ -113,7 +113,9 @@ def _effect_of_one(nodes: Drops, factor: Any, bend: Any, power: Any) -> Any:
     effect = 1.0 - exp(-bend * _softplus(u))
     if not isinstance(effect, Jet):
         return nodes.sum(effect)
-    curves = None if effect.curves is None else {pair: nodes.sum(part) for pair, part in effect.curves.items()}
+    curves: dict[tuple[int, int], Number] | None = None
+    if effect.curves is not None:
+        curves = {pair: nodes.sum(part) for pair, part in effect.curves.items()}
     return Jet(nodes.sum(effect.value), {i: nodes.sum(part) for i, part in effect.slopes.items()}, curves)
 
 
