@@ -32,7 +32,7 @@ from cptlaw.fitting.uncertainty.intervals import bounded, findings_of
 from cptlaw.laws.base import Law
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.combined_law import AnyLaw
-from cptlaw.laws.inputs import AnyRows, Columns, as_rows
+from cptlaw.laws.inputs import AnyRows, Columns, Points, as_rows
 from cptlaw.runs.points import as_points
 from cptlaw.units import format_percent, parse_probability
 
@@ -79,7 +79,7 @@ class Fit(Saved):
         def members(self) -> tuple[Member, ...]:
             """The laws with their weights."""
 
-        def predict(self, frame: Any) -> Array:
+        def predict(self, frame: Points) -> Array:
             """Return the forecast loss of each row, (n,)."""
 
         def residuals(self) -> Array:
@@ -110,7 +110,7 @@ class Fit(Saved):
         """What is said in place of intervals; None where there are some."""
         return None
 
-    def asked(self, frame: Any) -> Any:
+    def asked(self, frame: Points) -> pd.DataFrame:
         """Return points as laws read them."""
         return self.completed(frame)
 
@@ -142,7 +142,7 @@ class Fit(Saved):
             self.leading.law.bind(self.leading.completed(frame), self.role)  # says what is missing
         return readable
 
-    def weights(self, frame: Any) -> Array:
+    def weights(self, frame: Points) -> Array:
         """Return what each law counts at each row, shape (n, members)."""
         rows = Columns.of(self.completed(frame))
         return self._weights(rows, self._readable(rows))
@@ -207,7 +207,7 @@ class Fit(Saved):
         """Return weights and log losses of the laws at each row, (n, members) each, and the rows as each reads them."""
         return self._centres(Columns.of(frame))
 
-    def posterior(self, points: Any, measured: bool = True) -> tuple[Array, Array]:
+    def posterior(self, points: Points, measured: bool = True) -> tuple[Array, Array]:
         """Return the mean, (n,), and the covariance, (n, n), of log losses at points.
 
         Parameters
@@ -231,7 +231,7 @@ class Fit(Saved):
         kept = PARTS if measured else ("parameters", "form")
         return np.log(self.predict(rows)), np.sum([parts[name] for name in kept], axis=0)
 
-    def doubt(self, points: Any) -> pd.DataFrame:
+    def doubt(self, points: Points) -> pd.DataFrame:
         """Return the standard deviation of the log of a measured loss at points by its parts, a row for each point.
 
         The columns are parameters, form (how far laws lie apart, and what they err by outside their data), base (what
@@ -241,7 +241,7 @@ class Fit(Saved):
         parts = covariance_parts(self, rows)
         return pd.DataFrame({name: np.sqrt(np.maximum(np.diag(parts[name]), 0.0)) for name in PARTS}, index=rows.index)
 
-    def half_widths(self, frame: Any, coverage: float) -> HalfWidths:
+    def half_widths(self, frame: Points, coverage: float) -> HalfWidths:
         """Return half-widths in log loss at rows, (n,) each: of the forms, the parameters, the distance, the noise."""
         frame = Columns.of(self.completed(Columns.of(as_rows(frame))))
         last = self._last(frame)
@@ -280,7 +280,7 @@ class Fit(Saved):
             self._cache[key] = expected_in_rollouts(self.members, reach, names, noise)
         return self.scores.error_ratio(self._outside(frame), self._cache[key])
 
-    def log_quantiles(self, frame: Any, probabilities: Sequence[float], measured: bool = True) -> Array:
+    def log_quantiles(self, frame: Points, probabilities: Sequence[float], measured: bool = True) -> Array:
         """Return quantiles of the log loss, shape (probabilities, n).
 
         Parameters
@@ -303,7 +303,7 @@ class Fit(Saved):
                 values[j] = centre + np.sign(asked[j] - 0.5) * half
         return values
 
-    def forecast(self, frame: Any, interval: float | str | None = 0.9) -> ForecastFrame:
+    def forecast(self, frame: Points, interval: float | str | None = 0.9) -> ForecastFrame:
         """Return the rows of `frame` with loss, lo, hi and findings.
 
         Parameters

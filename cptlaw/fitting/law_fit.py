@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from cptlaw.findings import Finding
 from cptlaw.fitting.fit import Fit, HalfWidths
@@ -20,6 +21,7 @@ from cptlaw.fitting.uncertainty.inner_rollouts import inner_rollouts
 from cptlaw.fitting.weights import RolloutScores
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.curve_rows import schedules_to_json
+from cptlaw.laws.inputs import Points
 from cptlaw.result import Line, Table
 from cptlaw.schedules import Schedule, read_schedules
 
@@ -97,13 +99,13 @@ class LawFit(LawOnRows, Fit):
         """What is said in place of intervals, as of a fit to two runs; None where there are some."""
         return intervals.without_intervals(self) if self.plain else None
 
-    def asked(self, frame: Any) -> Any:
+    def asked(self, frame: Points) -> pd.DataFrame:
         """Return points as the law reads them; those at which it is infinite are refused."""
         rows = self.completed(frame)
         intervals.forecastable(self, rows)
         return rows
 
-    def log_quantiles(self, frame: Any, probabilities: Sequence[float], measured: bool = True) -> Array:
+    def log_quantiles(self, frame: Points, probabilities: Sequence[float], measured: bool = True) -> Array:
         """Return quantiles of the log loss at each row, shape (probabilities, n); see `Fit.log_quantiles`.
 
         Without what other studies say they are infinite where the data does not bound the loss, or where there are too
@@ -113,7 +115,7 @@ class LawFit(LawOnRows, Fit):
             return intervals.log_quantiles(self, frame, probabilities, measured)
         return super().log_quantiles(frame, probabilities, measured)
 
-    def half_widths(self, frame: Any, coverage: float) -> HalfWidths:
+    def half_widths(self, frame: Points, coverage: float) -> HalfWidths:
         """Return half-widths in log loss at rows, (n,) each: of the forms, the parameters, the distance, the noise."""
         if not self.plain:
             return super().half_widths(frame, coverage)

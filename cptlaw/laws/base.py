@@ -20,10 +20,9 @@ from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array, Jet, Value, weighted
 from cptlaw.laws.described import Described, Status
-from cptlaw.laws.inputs import LETTERS, Columns, Context, RatioOf, as_rows
+from cptlaw.laws.inputs import LETTERS, Context, Points, RatioOf, as_rows
 from cptlaw.laws.parameters import EXPONENT, Amplitude, Option, Shape, UsualPrior, option_text
 from cptlaw.laws.registry import Registry
-from cptlaw.runs.points import PointsLike
 from cptlaw.runs.table import Role
 
 __all__ = ["EXPONENT", "LAWS", "LETTERS", "Amplitude", "Context", "Law", "Option", "RatioOf", "Role", "Shape", "Status"]
@@ -286,7 +285,7 @@ class Law(Described):
         shape = SimpleNamespace(**{name: params[name] for name in self.shapes})
         return weighted(self.terms(x, shape), [params[name] for name in self.amplitudes])
 
-    def predict(self, params: Mapping[str, float], frame: PointsLike | Columns, role: Role | None = None) -> Array:
+    def predict(self, params: Mapping[str, float], frame: Points, role: Role | None = None) -> Array:
         """Return the loss of each row of `frame` in nats per token, shape (n,).
 
         Parameters

@@ -95,9 +95,10 @@ class Columns:
 
 
 AnyRows: TypeAlias = pd.DataFrame | Columns
+Points: TypeAlias = PointsLike | Columns  # whatever may be forecast
 
 
-def as_rows(points: PointsLike | Columns) -> pd.DataFrame:
+def as_rows(points: Points) -> pd.DataFrame:
     """Return points as a table; `Columns` as they are, by the type of the table that they stand for."""
     return cast("pd.DataFrame", points) if isinstance(points, Columns) else as_points(points)
 

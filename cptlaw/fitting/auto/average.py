@@ -26,10 +26,10 @@ from cptlaw.fitting.weights import RolloutScores
 from cptlaw.laws.base import Role
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.combined_law import CombinedLaw
-from cptlaw.laws.inputs import AnyRows, Columns, as_rows
+from cptlaw.laws.inputs import AnyRows, Columns, Points, as_rows
 from cptlaw.laws.parameters import short_specs
 from cptlaw.result import Line, Table
-from cptlaw.runs.points import PointsLike, as_points
+from cptlaw.runs.points import as_points
 from cptlaw.schedules import Schedule, read_schedules
 
 ONE_SEARCH = ("objective", "n_starts", "n_agree", "rank", "n_free")  # what the search of one law tells
@@ -93,7 +93,7 @@ class Average(Fit):
         """Runs that they belong to."""
         return int(self.data["run"].nunique())
 
-    def completed(self, frame: PointsLike | Columns) -> pd.DataFrame:
+    def completed(self, frame: Points) -> pd.DataFrame:
         """Return rows with the rates that they leave open; what else laws compute every one completes itself."""
         return with_rates(self, as_rows(frame))
 
@@ -138,7 +138,7 @@ class Average(Fit):
         )
         return replace(self, members=members, _cache={})
 
-    def predict(self, frame: Any) -> Array:
+    def predict(self, frame: Points) -> Array:
         """Return the forecast loss of each row, (n,): the laws' weighted mean, less what they miss of base models."""
         rows = Columns.of(self.completed(frame))
         values: Array = self._without_bases(rows) * np.exp(self.bases().at(rows) + self._study_correction(rows)[0])

@@ -19,8 +19,7 @@ from cptlaw.fitting.solving.priors import Penalty, priors_on
 from cptlaw.fitting.solving.problem import Problem
 from cptlaw.laws.base import Context, Law, Role
 from cptlaw.laws.calculus import Array
-from cptlaw.laws.inputs import Columns, as_rows
-from cptlaw.runs.points import PointsLike
+from cptlaw.laws.inputs import Points, as_rows
 from cptlaw.schedules import Schedule
 
 
@@ -69,7 +68,7 @@ class LawOnRows:
         """Return the priors of this fit, for a problem with its restraint or a narrower one."""
         return priors_on(problem, self.prior_weight)
 
-    def predict(self, frame: Any) -> Array:
+    def predict(self, frame: Points) -> Array:
         """Return the fitted loss of each row of `frame`, nats per token, shape (n,).
 
         `frame` is whatever `cptlaw.runs.points.as_points` reads: a DataFrame or a mapping of columns, aliases and units
@@ -77,7 +76,7 @@ class LawOnRows:
         """
         return self.law.predict(self.params, self.completed(frame), self.role)
 
-    def completed(self, frame: PointsLike | Columns) -> pd.DataFrame:
+    def completed(self, frame: Points) -> pd.DataFrame:
         """Return rows with the inputs that the law computes from fitted rows or from schedules."""
         rows = self.law.as_taken(with_rates(self, as_rows(frame)))
         return self.law.inputs_of(rows, Context(fitted=self.data, schedules=self.schedules))
