@@ -107,15 +107,19 @@ def headline(answer: Answer) -> str:
 
 
 def _infeasible(answer: Answer) -> str:
-    """Return which limits nothing keeps, with the range of replay that was searched where the plan knows it."""
-    replays = None if answer.kind == "mix" else getattr(answer.plan, "mix", None)  # of k corpora it holds their shares
-    ends = answer.searched if replays is None else (replays.low, replays.high)
-    between = "" if ends is None else f" from {format_percent(ends[0])} to {format_percent(ends[1])}"
-    shares = "mix" if answer.kind == "mix" else f"share of replay{between}"
+    """Return which limits nothing keeps."""
+    shares = "mix" if answer.kind == "mix" else f"share of replay{_searched_range(answer)}"
     most = getattr(answer.plan, "max_tokens", None)
     named = LIMITS | ({} if most is None else {"max-tokens": f"the limits within {format_quantity(most)} tokens"})
     limits = " and ".join(named.get(name, name) for name in (answer.blocking or "").split(" and "))
     return f"no {shares} keeps {limits} with {format_percent(answer.risk or 0.5)} probability"
+
+
+def _searched_range(answer: Answer) -> str:
+    """Return the range of replay that was searched, in words, where the plan or the answer knows it."""
+    replays = getattr(answer.plan, "mix", None)
+    ends = answer.searched if replays is None else (replays.low, replays.high)
+    return "" if ends is None else f" from {format_percent(ends[0])} to {format_percent(ends[1])}"
 
 
 def _spent(answer: Answer) -> str:
