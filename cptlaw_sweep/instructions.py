@@ -10,6 +10,7 @@ from cptlaw.writing import file_name
 from cptlaw_sweep.jobs import Job, Sweep
 from cptlaw_sweep.mix import weights_of
 from cptlaw_sweep.sizes import gpt2_settings
+from cptlaw_sweep.specs import ModelSpec
 
 
 def manifests(sweep: Sweep) -> dict[str, str]:
@@ -87,7 +88,7 @@ def _corners(first: int, last: int) -> list[int]:
     return sorted({first + 1 + (last - first - 1) * part // 16 for part in range(17)}) if last > first else []
 
 
-def _config(model: dict[str, Any], place: str | None) -> dict[str, object]:
+def _config(model: ModelSpec, place: str | None) -> dict[str, object]:
     """Return the model as transformers takes it, as far as that is known without transformers."""
     if model["kind"] == "pretrained":
         return {"from_pretrained": place, "revision": model.get("revision")}

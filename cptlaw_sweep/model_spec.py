@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from cptlaw.errors import DataError, needed_for
 from cptlaw_sweep import given_models
 from cptlaw_sweep.schema import Configured, Given, Lora, Shaped, Sized
 from cptlaw_sweep.sizes import DecoderShape, count_folder, count_gpt2, count_lora, shape_of_spec
+from cptlaw_sweep.specs import DecoderWidths, ModelSpec
 
 
 @dataclass(frozen=True)
@@ -39,14 +39,14 @@ class Model:
     """
 
     name: str
-    spec: dict[str, Any]
+    spec: ModelSpec
     total: int
     non_embedding: int
     seeds: list[int]
     ptpp: float | None
     place: str | None = None
     trainable: int | None = None
-    config: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def is_given(self) -> bool:
@@ -59,7 +59,7 @@ class Model:
         return DecoderShape.of(self.config) if self.is_given else shape_of_spec(self.spec)
 
 
-def shape_of(n_params: float, vocabulary: int, context: int) -> dict[str, int]:
+def shape_of(n_params: float, vocabulary: int, context: int) -> DecoderWidths:
     """Return width, layers and heads of the GPT-2-style decoder nearest to a number of parameters, embeddings included.
 
     Examples
@@ -68,10 +68,12 @@ def shape_of(n_params: float, vocabulary: int, context: int) -> dict[str, int]:
     {'width': 64, 'layers': 2, 'heads': 4}
     """
     widths = [*range(8, 512, 4), *range(512, 16385, 64)]
-    read = {"vocabulary": vocabulary, "context": context}
-    width = min(
-        widths, key=lambda h: abs(math.log(count_gpt2({"width": h, "layers": _layers(h), **read})[0] / n_params))
-    )
+
+    def total(width: int) -> int:
+        shape: ModelSpec = {"kind": "gpt2", "width": width, "layers": _layers(width)}
+        return count_gpt2({**shape, "vocabulary": vocabulary, "context": context})[0]
+
+    width = min(widths, key=lambda h: abs(math.log(total(h) / n_params)))
     heads = max(1, round(width / (16 if width < 128 else 32 if width < 512 else 64)))
     # Heads must divide the width: the next smaller number that does.
     while width % heads:
@@ -99,13 +101,14 @@ def models_of(
         model = _given(name, asked, where, folder)
         return [_with_adapters(model, rank, asked.lora) for rank in asked.lora.rank] if asked.lora else [model]
     vocabulary, context = read
-    shared: dict[str, object] = {"vocabulary": vocabulary, "context": context}
     if isinstance(asked, Configured):
-        spec = {"kind": "config", "config": asked.config, **shared}
+        spec: ModelSpec = {"kind": "config", "config": asked.config}
     elif isinstance(asked, Sized):
-        spec = {"kind": "gpt2", **shape_of(asked.n_params, vocabulary, context), **shared}
+        shape = shape_of(asked.n_params, vocabulary, context)
+        spec = {"kind": "gpt2", "width": shape["width"], "layers": shape["layers"], "heads": shape["heads"]}
     else:
-        spec = {"kind": "gpt2", "width": asked.width, "layers": asked.layers, "heads": asked.heads, **shared}
+        spec = {"kind": "gpt2", "width": asked.width, "layers": asked.layers, "heads": asked.heads}
+    spec |= {"vocabulary": vocabulary, "context": context}
     return [Model(name, spec, *sizes_of(spec, where), asked.seeds, None)]
 
 
@@ -115,7 +118,7 @@ def _given(name: str, asked: Given, where: str, folder: Path) -> Model:
     except DataError as error:
         raise DataError(f"{where}: pretrained: {error}") from None
     if place is not None:
-        spec: dict[str, Any] = {"kind": "pretrained", "content": given_models.content_of(place)}
+        spec: ModelSpec = {"kind": "pretrained", "content": given_models.content_of(place)}
         config = given_models.read_config(place)
         # Read off the shapes that stand in the folder where they can be, for building a model of billions takes a
         # minute and torch.
@@ -130,13 +133,13 @@ def _given(name: str, asked: Given, where: str, folder: Path) -> Model:
 
 
 def _with_adapters(model: Model, rank: int, adapters: Lora) -> Model:
-    spec = {**model.spec, "lora": {"rank": rank, "alpha": adapters.alpha or 2.0 * rank}}
+    spec: ModelSpec = {**model.spec, "lora": {"rank": rank, "alpha": adapters.alpha or 2.0 * rank}}
     trainable = count_lora({"kind": "config", "config": model.config}, rank)
     name = f"{model.name}-r{rank}" if len(adapters.rank) > 1 else model.name
     return replace(model, name=name, spec=spec, trainable=trainable)
 
 
-def sizes_of(spec: Mapping[str, object], where: str = "model") -> tuple[int, int]:
+def sizes_of(spec: ModelSpec, where: str = "model") -> tuple[int, int]:
     """Return (total, without embeddings) of a model without allocating it; but for our own decoders by transformers."""
     if spec["kind"] == "gpt2":
         return count_gpt2(spec)

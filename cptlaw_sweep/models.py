@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,10 @@ from torch.utils.checkpoint import checkpoint
 from cptlaw.errors import DataError, needed_for
 from cptlaw_sweep.given_models import content_of, dropout_of
 from cptlaw_sweep.sizes import gpt2_settings, piece_tokens
+from cptlaw_sweep.specs import LoraSpec, ModelSpec
 
-Spec = Mapping[str, Any]
 
-
-def config_of(spec: Spec, place: str | None = None) -> object:
+def config_of(spec: ModelSpec, place: str | None = None) -> object:
     """Return the configuration of transformers for a model; `place` is where a given one lies."""
     try:
         if spec["kind"] == "pretrained":
@@ -34,7 +32,7 @@ def config_of(spec: Spec, place: str | None = None) -> object:
     return transformers.GPT2Config(**gpt2_settings(spec), use_cache=False, bos_token_id=None, eos_token_id=None)
 
 
-def _source(spec: Spec, place: str | None) -> dict[str, object]:
+def _source(spec: ModelSpec, place: str | None) -> dict[str, object]:
     """Return where transformers finds a given model."""
     folder = place or spec.get("place")
     if folder and Path(folder).is_dir():
@@ -48,7 +46,7 @@ def _source(spec: Spec, place: str | None) -> dict[str, object]:
     return {"pretrained_model_name_or_path": spec["name"], "revision": spec["revision"] or "main"}
 
 
-def build(spec: Spec, seed: int, place: str | None = None) -> transformers.PreTrainedModel:
+def build(spec: ModelSpec, seed: int, place: str | None = None) -> transformers.PreTrainedModel:
     """Return a model: initialised from a seed, or with its pre-trained weights; in float32, ready to train."""
     torch.manual_seed(seed)
     config = config_of(spec, place)
@@ -77,7 +75,7 @@ def without_dropout(config: object) -> dict[str, float]:
     return result
 
 
-def with_adapters(model: object, lora: Spec, seed: int) -> object:
+def with_adapters(model: object, lora: LoraSpec, seed: int) -> object:
     """Freeze a model and add adapters of low rank to its linear layers, the head left out (arXiv:2106.09685)."""
     with needed_for("lora", "cptlaw[training]"):
         import peft
@@ -116,7 +114,7 @@ def count_parameters(model: transformers.PreTrainedModel) -> tuple[int, int]:
     return total, total - sum(embeddings.values())
 
 
-def sizes_of(spec: Spec) -> tuple[int, int]:
+def sizes_of(spec: ModelSpec) -> tuple[int, int]:
     """Return (total, without embeddings) of a model without allocating it."""
     return _sizes_of(json.dumps(spec))
 

@@ -6,7 +6,7 @@ import hashlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,15 +14,16 @@ import numpy.typing as npt
 from cptlaw.errors import DataError
 from cptlaw_sweep.jobs import fingerprint_of
 from cptlaw_sweep.sources import documents, id_documents, identity
+from cptlaw_sweep.specs import Shard, SourceSpec, SplitIndex, TextIndex, TextSpec, TokenizerSpec
 from cptlaw_sweep.store import Store
 from cptlaw_sweep.tokenizers import Ids, Tokenizer, identity_of, load_tokenizer
 
 SHARD_TOKENS = 2**26
 BATCH_CHARACTERS = 2**22  # of documents that are encoded at a time, on all cores where the tokenizer can
-SPLITS = ("train", "validation")
+SPLITS: tuple[Literal["train", "validation"], ...] = ("train", "validation")
 
 
-def text_fingerprint(source: Mapping[str, object], tokenizer: Mapping[str, Any]) -> str:
+def text_fingerprint(source: SourceSpec, tokenizer: TokenizerSpec) -> str:
     """Return what stands for a prepared text: contents, reading, split and tokenizer, and not where the files are."""
     return fingerprint_of({"version": 1, "source": identity(source), "tokenizer": identity_of(tokenizer)})
 
@@ -34,7 +35,7 @@ def is_validation(group: str, share: float) -> bool:
     return draw < share * 2.0**64
 
 
-def prepare(texts: Mapping[str, Any], store: Store, progress: Callable[[str], None]) -> None:
+def prepare(texts: Mapping[str, TextSpec], store: Store, progress: Callable[[str], None]) -> None:
     """Prepare the texts that are not in the store yet.
 
     Parameters
@@ -52,7 +53,7 @@ def prepare(texts: Mapping[str, Any], store: Store, progress: Callable[[str], No
         folder = store.scratch()
         try:
             index = _write_shards(text["source"], tokenizer, folder, text["name"])
-            for name in [shard["file"] for split in SPLITS for shard in index[split]["shards"]]:
+            for name in [shard["file"] for split in (index["train"], index["validation"]) for shard in split["shards"]]:
                 store.put_file(folder / name, f"texts/{key}/{name}")
             # The index comes last: a text without it has not been prepared.
             store.write_json(f"texts/{key}/index.json", index)
@@ -60,7 +61,7 @@ def prepare(texts: Mapping[str, Any], store: Store, progress: Callable[[str], No
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _write_shards(source: Mapping[str, Any], tokenizer: Tokenizer, folder: Path, name: str) -> dict[str, Any]:
+def _write_shards(source: SourceSpec, tokenizer: Tokenizer, folder: Path, name: str) -> TextIndex:
     writers = {split: _ShardWriter(folder, split, tokenizer.dtype) for split in SPLITS}
     left = source["max_tokens"]
     n_bytes = 0
@@ -74,9 +75,13 @@ def _write_shards(source: Mapping[str, Any], tokenizer: Tokenizer, folder: Path,
         # What is not needed is not read: a source may be far larger than its share.
         if left == 0:
             break
-    index: dict[str, Any] = {"dtype": tokenizer.dtype.name, "vocabulary": tokenizer.vocabulary, "bytes": n_bytes}
-    for split, writer in writers.items():
-        index[split] = writer.close()
+    index: TextIndex = {
+        "dtype": tokenizer.dtype.name,
+        "vocabulary": tokenizer.vocabulary,
+        "bytes": n_bytes,
+        "train": writers["train"].close(),
+        "validation": writers["validation"].close(),
+    }
     if not index["train"]["tokens"] or (source["validation"] > 0 and not index["validation"]["tokens"]):
         raise DataError(
             f"text {name!r}: too few documents or groups to give {source['validation']:.3g} of them to validation. "
@@ -86,7 +91,7 @@ def _write_shards(source: Mapping[str, Any], tokenizer: Tokenizer, folder: Path,
     return index
 
 
-def _encoded(source: Mapping[str, object], tokenizer: Tokenizer) -> Iterator[tuple[str, Ids, int]]:
+def _encoded(source: SourceSpec, tokenizer: Tokenizer) -> Iterator[tuple[str, Ids, int]]:
     """Yield (group, ids, bytes of text) of each document, encoded many at a time and never all held."""
     waiting: list[tuple[str, str]] = []
     held = 0
@@ -105,7 +110,7 @@ def _encode(waiting: list[tuple[str, str]], tokenizer: Tokenizer) -> Iterator[tu
         yield group, ids, len(content.encode("utf-8", "surrogatepass"))
 
 
-def _given_ids(source: Mapping[str, Any], tokenizer: Tokenizer, name: str) -> Iterator[tuple[str, Ids, int]]:
+def _given_ids(source: SourceSpec, tokenizer: Tokenizer, name: str) -> Iterator[tuple[str, Ids, int]]:
     """Yield (group, ids, bytes) of each document of a source of token ids."""
     for row, (group, ids) in enumerate(id_documents(source)):
         if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < tokenizer.vocabulary:
@@ -123,7 +128,7 @@ class _ShardWriter:
         self._folder, self._split, self._dtype = folder, split, dtype
         self._waiting: list[Ids] = []
         self._held = self._documents = 0
-        self._shards: list[dict[str, Any]] = []
+        self._shards: list[Shard] = []
 
     def add(self, ids: Ids) -> None:
         self._waiting.append(ids)
@@ -143,7 +148,7 @@ class _ShardWriter:
         self._shards.append({"file": name, "tokens": self._held, "sha256": digest})
         self._waiting, self._held = [], 0
 
-    def close(self) -> dict[str, Any]:
+    def close(self) -> SplitIndex:
         self._flush()
         tokens = sum(shard["tokens"] for shard in self._shards)
         return {"tokens": tokens, "documents": self._documents, "shards": self._shards}
@@ -166,15 +171,15 @@ class Windows:
         A local folder for shards of a store that is elsewhere.
     """
 
-    def __init__(self, store: Store, key: str, split: str, context: int, cache: Path):
-        index = store.read_json(f"texts/{key}/index.json")
+    def __init__(self, store: Store, key: str, split: Literal["train", "validation", "all"], context: int, cache: Path):
+        index = read_index(store, key)
         folder = store.get_folder(f"texts/{key}", cache)
         dtype = np.dtype(index["dtype"]).newbyteorder("<")
         self.context, self.vocabulary = context, int(index["vocabulary"])
         self._shards: list[npt.NDArray[Any]] = []
         counts = []
-        for part in SPLITS if split == "all" else (split,):
-            for shard in index[part]["shards"]:
+        for part in (index["train"], index["validation"]) if split == "all" else (index[split],):
+            for shard in part["shards"]:
                 path = folder / shard["file"]
                 if not path.exists() or path.stat().st_size != shard["tokens"] * dtype.itemsize:
                     raise DataError(
@@ -209,6 +214,7 @@ def fixed_sample(windows: Windows, sequences: int) -> npt.NDArray[np.int64]:
     return (np.arange(n, dtype=np.int64) * len(windows)) // n
 
 
-def read_index(store: Store, key: str) -> dict[str, Any]:
+def read_index(store: Store, key: str) -> TextIndex:
     """Return what is known of a prepared text: tokens, documents, hashes of its shards."""
-    return dict(store.read_json(f"texts/{key}/index.json"))
+    index: TextIndex = store.read_json(f"texts/{key}/index.json")
+    return index

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from cptlaw.errors import DataError, among
 from cptlaw.reading import existing_file, parse_yaml, read_utf8
@@ -20,6 +20,7 @@ from cptlaw_sweep.prepare import text_fingerprint
 from cptlaw_sweep.schema import EvalSet, Given, GivenTokenizer, Rows, SweepFile
 from cptlaw_sweep.sizes import memory_of
 from cptlaw_sweep.sources import identity, with_files
+from cptlaw_sweep.specs import TokenizerSpec
 
 # Memory of a process before it holds any model: Python, torch, transformers.
 PROCESS_BYTES = 700_000_000
@@ -75,7 +76,7 @@ class Recipe:
 
     # Parts of the file
 
-    def _read_tokenizer(self) -> tuple[Plain, str | None]:
+    def _read_tokenizer(self) -> tuple[TokenizerSpec, str | None]:
         where, folder, wanted = f"{self.path.name}: tokenizer", self.path.parent, self.asked.tokenizer
         with_weights = [(name, entry) for name, entry in self.asked.models.items() if isinstance(entry, Given)]
         if wanted is None and with_weights:
@@ -95,7 +96,7 @@ class Recipe:
         if model.place is None or not Path(model.place).is_dir():
             return
         where = f"{self.path.name}: models: {model.name}"
-        known = int(model.config.get("vocab_size") or 0)
+        known = int(cast("int", model.config.get("vocab_size") or 0))
         if known and known < vocabulary:
             raise DataError(
                 f"{where}: it knows {known} token ids, and the tokenizer has {vocabulary}. "

@@ -14,6 +14,7 @@ from typing import Any
 
 from cptlaw.errors import DataError
 from cptlaw.reading import plain_json
+from cptlaw_sweep.specs import ModelSpec
 
 # Families whose feed-forward layer has a gate beside its input: three matrices instead of two.
 GATED = ("llama", "mistral", "qwen2", "qwen3", "olmo", "olmo2", "smollm3", "gemma", "gemma2", "gemma3_text")
@@ -72,13 +73,13 @@ class DecoderShape:
         )
 
 
-def shape_of_spec(spec: Mapping[str, Any]) -> DecoderShape | None:
+def shape_of_spec(spec: ModelSpec) -> DecoderShape | None:
     """Return the shape of a model of a recipe, or nothing where its configuration is of no known form."""
     given = {"vocab_size": spec.get("vocabulary"), **spec.get("config", {})}
     return DecoderShape.of(gpt2_settings(spec) if spec["kind"] == "gpt2" else given)
 
 
-def count_gpt2(spec: Mapping[str, Any]) -> tuple[int, int]:
+def count_gpt2(spec: ModelSpec) -> tuple[int, int]:
     """Return (total, without embeddings) of a GPT-2-style decoder whose head is its embedding."""
     width, layers = int(spec["width"]), int(spec["layers"])
     # Attention and a perceptron of four widths with their biases and norms, and the last norm.
@@ -86,7 +87,7 @@ def count_gpt2(spec: Mapping[str, Any]) -> tuple[int, int]:
     return inner + (int(spec["vocabulary"]) + int(spec["context"])) * width, inner
 
 
-def gpt2_settings(spec: Mapping[str, Any]) -> dict[str, object]:
+def gpt2_settings(spec: ModelSpec) -> dict[str, object]:
     """Return the configuration of a GPT-2-style decoder, as transformers names it."""
     return {
         "vocab_size": spec["vocabulary"],
@@ -123,7 +124,7 @@ def count_folder(folder: Path) -> tuple[int, int] | None:
     return (total, total - embeddings) if files else None
 
 
-def count_lora(spec: Mapping[str, object], rank: int) -> int:
+def count_lora(spec: ModelSpec, rank: int) -> int:
     """Return the trainable parameters of adapters of some rank on all linear layers but the head (arXiv:2106.09685).
 
     Raises

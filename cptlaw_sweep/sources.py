@@ -11,18 +11,24 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from cptlaw.errors import DataError, needed_for, shown
 from cptlaw_sweep.schema import ENDINGS
+from cptlaw_sweep.specs import SourceFile, SourceSpec
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 Document = tuple[str, str]
 
 KINDS = (".jsonl", ".ndjson", ".jsonl.gz", ".txt", ".md", ".py", ".rst", ".parquet")
 
 
-def with_files(source: dict[str, Any], folder: Path, where: str) -> dict[str, object]:
+def with_files(source: Mapping[str, Any], folder: Path, where: str) -> SourceSpec:
     """Replace the patterns of a source by the files that they stand for, each with its SHA-256.
 
     Parameters
@@ -33,8 +39,8 @@ def with_files(source: dict[str, Any], folder: Path, where: str) -> dict[str, ob
         Where relative paths start: the folder of the recipe.
     """
     if "files" not in source:
-        return source
-    files: list[dict[str, str]] = []
+        return cast("SourceSpec", source)
+    files: list[SourceFile] = []
     for pattern in source["files"]:
         before = len(files)
         for name, open_file in _matching(pattern, folder):
@@ -48,10 +54,11 @@ def with_files(source: dict[str, Any], folder: Path, where: str) -> dict[str, ob
             files.append({"path": name, "sha256": digest})
         if len(files) == before:
             raise DataError(f"{where}: no file matches {folder / pattern}. Build the text first, or correct the path.")
-    return {**source, "files": sorted(files, key=lambda entry: str(entry["path"]))}
+    spec = {**source, "files": sorted(files, key=lambda entry: entry["path"])}
+    return cast("SourceSpec", spec)
 
 
-def _matching(pattern: str, folder: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
+def _matching(pattern: str, folder: Path) -> Iterator[tuple[str, Callable[[], BufferedReader]]]:
     """Yield the files that a pattern stands for, each with its name and what opens it; local ones need no library."""
     if "://" not in pattern:
         full = folder / pattern
@@ -64,7 +71,7 @@ def _matching(pattern: str, folder: Path) -> Iterator[tuple[str, Callable[[], An
                     f"{shown(name)}: cannot be read ({getattr(error, 'strerror', None) or error})."
                 ) from None
             if not is_folder:
-                yield str(Path(name).absolute()), partial(open, name, "rb")
+                yield str(Path(name).absolute()), partial(_opened, name)
         return
     with needed_for(f"{pattern}: reading a URL", "cptlaw[training]"):
         import fsspec
@@ -72,14 +79,18 @@ def _matching(pattern: str, folder: Path) -> Iterator[tuple[str, Callable[[], An
         yield file.full_name, file.open
 
 
-def identity(source: Mapping[str, Any]) -> dict[str, Any]:
+def _opened(name: str) -> BufferedReader:
+    return open(name, "rb")
+
+
+def identity(source: SourceSpec) -> dict[str, object]:
     """Return what of a source decides about its text: contents of files, not where they are."""
     if "files" not in source:
         return dict(source)
     return {**source, "files": [[Path(entry["path"]).name, entry["sha256"]] for entry in source["files"]]}
 
 
-def documents(source: Mapping[str, object]) -> Iterator[Document]:
+def documents(source: SourceSpec) -> Iterator[Document]:
     """Read the documents of a source in order.
 
     Parameters
@@ -102,7 +113,7 @@ def documents(source: Mapping[str, object]) -> Iterator[Document]:
         raise DataError(f"{_label(source)}: there is no text in it.")
 
 
-def id_documents(source: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def id_documents(source: SourceSpec) -> Iterator[tuple[str, NDArray[np.integer]]]:
     """Read the documents of a source of token ids in order: (group, ids). A document is its own group."""
     from cptlaw_sweep.megatron import documents as read
 
@@ -112,11 +123,11 @@ def id_documents(source: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
                 yield hashlib.sha256(ids.tobytes()).hexdigest(), ids
 
 
-def _label(source: Mapping[str, Any]) -> str:
+def _label(source: SourceSpec) -> str:
     return str(source["dataset"] if "dataset" in source else ", ".join(entry["path"] for entry in source["files"][:2]))
 
 
-def _from_files(source: Mapping[str, Any]) -> Iterator[Document]:
+def _from_files(source: SourceSpec) -> Iterator[Document]:
     import fsspec
 
     for entry in source["files"]:
@@ -128,7 +139,7 @@ def _from_files(source: Mapping[str, Any]) -> Iterator[Document]:
             raise DataError(f"{path}: cannot be read ({error}).") from None
 
 
-def _from_file(file: IO[bytes], path: str, source: Mapping[str, object]) -> Iterator[Document]:
+def _from_file(file: IO[bytes], path: str, source: SourceSpec) -> Iterator[Document]:
     if ".jsonl" in path or ".ndjson" in path:
         for line, content in enumerate(file, 1):
             if content.strip():
@@ -154,7 +165,7 @@ def _from_file(file: IO[bytes], path: str, source: Mapping[str, object]) -> Iter
         yield Path(path).name, file.read().decode("utf-8")
 
 
-def _from_dataset(source: Mapping[str, object]) -> Iterator[Document]:
+def _from_dataset(source: SourceSpec) -> Iterator[Document]:
     with needed_for("reading a data set by name", "cptlaw[training]"):
         import datasets
     try:
@@ -166,7 +177,7 @@ def _from_dataset(source: Mapping[str, object]) -> Iterator[Document]:
         yield _document(record, source, f"{source['dataset']}, row {row}")
 
 
-def _document(record: Any, source: Mapping[str, Any], place: str) -> Document:
+def _document(record: Any, source: SourceSpec, place: str) -> Document:
     for field in (source["field"], source["group"]):
         if field is not None and (not isinstance(record, Mapping) or field not in record):
             has = ", ".join(map(str, record)) if isinstance(record, Mapping) else repr(record)[:60]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from cptlaw.errors import DataError, needed_for
 from cptlaw_sweep import given_models
 from cptlaw_sweep.schema import Bytes, GivenTokenizer, TrainedTokenizer
+from cptlaw_sweep.specs import TokenizerSpec
 from cptlaw_sweep.store import Store
 
 Ids = npt.NDArray[Any]
@@ -46,7 +47,7 @@ class Tokenizer:
 
 def spec_of(
     asked: GivenTokenizer | TrainedTokenizer | Bytes | None, where: str, folder: Path
-) -> tuple[dict[str, Any], str | None]:
+) -> tuple[TokenizerSpec, str | None]:
     """Return what defines the tokenizer of a recipe, and the folder where it lies, if it lies in one."""
     if isinstance(asked, TrainedTokenizer):
         return {"kind": "trained", "text": asked.train_on, "vocabulary": asked.vocabulary}, None
@@ -61,12 +62,12 @@ def spec_of(
     return {"kind": "pretrained", "content": content, "called": place.name}, str(place)
 
 
-def identity_of(spec: Mapping[str, object]) -> dict[str, object]:
+def identity_of(spec: TokenizerSpec) -> dict[str, object]:
     """Return what of a tokenizer decides about ids: not what its folder is called."""
     return {key: value for key, value in spec.items() if key != "called"}
 
 
-def vocabulary_of(spec: Mapping[str, Any], place: str | None = None) -> int:
+def vocabulary_of(spec: TokenizerSpec, place: str | None = None) -> int:
     """Return how many ids a tokenizer has, without training one."""
     if spec["kind"] == "bytes":
         return 256
@@ -76,14 +77,14 @@ def vocabulary_of(spec: Mapping[str, Any], place: str | None = None) -> int:
     return known or _pretrained(spec, place).vocabulary
 
 
-def name_of(spec: Mapping[str, Any]) -> str:
+def name_of(spec: TokenizerSpec) -> str:
     """Return what the column `tokenizer` says."""
     called = str(spec.get("name") or spec.get("called"))
     return {"bytes": "bytes", "trained": f"bpe-{spec.get('vocabulary')}"}.get(spec["kind"], called)
 
 
 def load_tokenizer(
-    spec: Mapping[str, Any], store: Store, training_text: Iterable[str], place: str | None = None
+    spec: TokenizerSpec, store: Store, training_text: Iterable[str], place: str | None = None
 ) -> Tokenizer:
     """Return a tokenizer; one that must be trained is trained once and kept in the store.
 
@@ -122,7 +123,7 @@ def _batch(loaded: Any) -> Callable[[list[str]], Sequence[Any]]:
     return lambda texts: [one.ids for one in loaded.encode_batch(texts, add_special_tokens=False)]
 
 
-def _pretrained(spec: Mapping[str, Any], place: str | None) -> Tokenizer:
+def _pretrained(spec: TokenizerSpec, place: str | None) -> Tokenizer:
     whole = load_pretrained(spec, place)
     if whole.eos_token_id is None:
         raise DataError(f"tokenizer {name_of(spec)!r} has no end-of-text token to put between documents.")
@@ -133,7 +134,7 @@ def _pretrained(spec: Mapping[str, Any], place: str | None) -> Tokenizer:
     return Tokenizer(lambda texts: whole(texts, add_special_tokens=False)["input_ids"], len(whole), whole.eos_token_id)
 
 
-def load_pretrained(spec: Mapping[str, object], place: str | None) -> Any:
+def load_pretrained(spec: TokenizerSpec, place: str | None) -> Any:
     """Return the tokenizer of transformers that a folder or a name stands for."""
     with needed_for("reading a given tokenizer", "cptlaw[training]"):
         import transformers
@@ -144,7 +145,7 @@ def load_pretrained(spec: Mapping[str, object], place: str | None) -> Any:
         raise DataError(f"tokenizer {name_of(spec)!r} cannot be loaded ({error}).") from None
 
 
-def as_pretrained(spec: Mapping[str, object], store: Store, place: str | None) -> Any:
+def as_pretrained(spec: TokenizerSpec, store: Store, place: str | None) -> Any:
     """Return the tokenizer of a sweep as one of transformers, to be kept beside a model."""
     if spec["kind"] == "pretrained":
         return load_pretrained(spec, place)
@@ -169,5 +170,5 @@ def _byte_symbols() -> list[str]:
     return [chr(byte if byte in printable else 256 + others.index(byte)) for byte in range(256)]
 
 
-def _file_of(spec: Mapping[str, object]) -> str:
+def _file_of(spec: TokenizerSpec) -> str:
     return f"tokenizers/{hashlib.sha256(repr(sorted(spec.items())).encode()).hexdigest()[:20]}.json"
