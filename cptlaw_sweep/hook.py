@@ -13,13 +13,14 @@ import shlex
 import subprocess
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from cptlaw import import_logs
 from cptlaw.errors import DataError
 from cptlaw.reading import read_json
 from cptlaw_sweep.jobs import Job
 from cptlaw_sweep.saved_models import folder_of, kept_steps
+from cptlaw_sweep.specs import JobReport, MeasuredRow
 from cptlaw_sweep.store import Store
 
 Row = dict[str, Any]
@@ -27,7 +28,7 @@ Row = dict[str, Any]
 SHOWN = 600  # last characters of what a failed command printed
 
 
-def scores_of(job: Job, store: Store, cache: Path) -> tuple[list[Row], dict[str, object]]:
+def scores_of(job: Job, store: Store, cache: Path) -> tuple[list[MeasuredRow], JobReport]:
     """Run the command on each model that a run kept.
 
     Returns
@@ -41,7 +42,7 @@ def scores_of(job: Job, store: Store, cache: Path) -> tuple[list[Row], dict[str,
         If the command fails or leaves no scores.
     """
     trained, name = str(job.definition["of"]), str(job.columns["run"])
-    started, rows = time.monotonic(), list[Row]()
+    started, rows = time.monotonic(), list[MeasuredRow]()
     per_step = int(job.run["tokens_per_step"])
     for step in kept_steps(store, trained):
         model = store.get_folder(folder_of(trained, step), cache)
@@ -49,7 +50,8 @@ def scores_of(job: Job, store: Store, cache: Path) -> tuple[list[Row], dict[str,
         output = scratch / "scores.json"
         _call(job, {"model": str(model), "output": str(output), "run": name, "step": str(step)})
         for metric, score in read_scores(output).items():
-            rows.append({"eval": metric, "domain": None, "step": step, "tokens": step * per_step, "lr": None, **score})
+            row = {"eval": metric, "domain": None, "step": step, "tokens": step * per_step, "lr": None, **score}
+            rows.append(cast("MeasuredRow", row))
         store.remove(f"scratch/{scratch.name}")
     if not rows:
         raise DataError("no model was kept, so nothing was evaluated")

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
+from cptlaw_sweep.specs import TextSpec
+
 # Raised when the same definition would train to other losses, so that old results are not taken for new ones.
 IDENTITY_VERSION = 1
 AS_TEXT = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
@@ -110,7 +112,7 @@ class Sweep:
 
     name: str
     jobs: tuple[Job, ...]
-    texts: Mapping[str, Any]
+    texts: Mapping[str, TextSpec]
     recipe: str
     notes: tuple[str, ...] = ()
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from cptlaw.errors import needed_for
 from cptlaw.writing import file_name as plain_name
 from cptlaw_sweep.jobs import Job
+from cptlaw_sweep.specs import MeasuredRow
 from cptlaw_sweep.store import Store
 
 PUT_SECONDS = 30.0  # how often a store that is no folder gets the rows
@@ -58,7 +59,7 @@ class Live:
         self._sinks = [_sink(kind, job, store) for kind in job.run.get("log", ()) if kind != "jsonl"]
         self._shared = {name: job.columns[name] for name in _COLUMNS if job.columns.get(name) is not None}
 
-    def measured(self, rows: list[dict[str, Any]]) -> None:
+    def measured(self, rows: list[MeasuredRow]) -> None:
         """Tell the losses of one measurement."""
         for row in rows:
             plain = {key: value for key, value in row.items() if value is not None}
@@ -96,7 +97,7 @@ class Live:
         self._put, self._begun = time.monotonic(), True
 
 
-def _line(row: dict[str, Any]) -> str:
+def _line(row: Mapping[str, object]) -> str:
     return json.dumps(row, allow_nan=False) + "\n"
 
 

@@ -34,6 +34,7 @@ from cptlaw_sweep.mix import DataMix
 from cptlaw_sweep.models import mean_loss as loss_of
 from cptlaw_sweep.prepare import Windows
 from cptlaw_sweep.sizes import LOGITS
+from cptlaw_sweep.specs import JobReport, MeasuredRow
 from cptlaw_sweep.store import Store
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ class Training:
         # FSDP2 casts by itself; and entering accelerate's context costs a small model half a percent in fp32.
         in_fp32 = definition["precision"] == "fp32" or self.shard
         self.precision = contextlib.nullcontext if in_fp32 else accelerator.autocast
-        self.rows: list[dict[str, Any]] = []
+        self.rows: list[MeasuredRow] = []
         self._checkpoints = Checkpoints(job, store, accelerator, shard=self.shard)
         self._load_start()
         self._live = Live(job, store, self.step) if accelerator.is_main_process and job.run else None
@@ -281,16 +282,24 @@ class Training:
         if saved_models.is_kept(self.job, self.rows, self.step):
             self._keep_model()
 
-    def _losses(self) -> list[dict[str, Any]]:
+    def _losses(self) -> list[MeasuredRow]:
         """Return a row for each validation set, with the weights as they are."""
         tokens = self.step * self.batch * self.context
-        result = []
+        result: list[MeasuredRow] = []
         for entry in self.evals:
             loss = entry.loss(self.score, self.model, self.accelerator, self.micro, self.precision)
             if not math.isfinite(loss):
                 raise TrainingError(f"the loss on {entry.name} is {loss} at step {self.step}")
-            row = {"eval": entry.name, "domain": entry.domain, "loss": loss, "step": self.step, "tokens": tokens}
-            result.append({**row, "lr": self.lr[self.step]})
+            result.append(
+                {
+                    "eval": entry.name,
+                    "domain": entry.domain,
+                    "loss": loss,
+                    "step": self.step,
+                    "tokens": tokens,
+                    "lr": self.lr[self.step],
+                }
+            )
         if self.shard:
             parallel.drop_gathered(self.bare)
         return result
@@ -350,7 +359,7 @@ class Training:
             if self._live is not None:
                 self._live.close()
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> JobReport:
         """Return how the job went: counts exact, seconds as measured."""
         before, after = (self.mix.counts(step * self.batch) for step in (self.first, self.last))
         seen = Counter[str]()  # two names may stand for one text
@@ -370,7 +379,7 @@ class Training:
         }
 
 
-def train(job: Job, store: Store, cache: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def train(job: Job, store: Store, cache: Path) -> tuple[list[MeasuredRow], JobReport]:
     """Train one job from its last checkpoint, or from its start.
 
     Returns

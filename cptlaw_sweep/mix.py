@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from cptlaw_sweep.jobs import fingerprint_of
+from cptlaw_sweep.specs import MixSpec
 
 Ints = npt.NDArray[np.int64]
 
@@ -95,7 +95,7 @@ class Part:
         return self.windows if self.pool is None else max(1, min(self.pool, self.windows))
 
 
-def weights_of(definition: Mapping[str, Any]) -> list[Fraction]:
+def weights_of(definition: MixSpec) -> list[Fraction]:
     """Return the share of each corpus in the mix of a job's definition."""
     if "weights" in definition:
         return [Fraction(weight) for weight in definition["weights"]]
@@ -127,7 +127,7 @@ class DataMix:
     seed: int
 
     @classmethod
-    def of(cls, definition: Mapping[str, Any], windows: Mapping[str, int], context: int = 1) -> DataMix:
+    def of(cls, definition: MixSpec, windows: Mapping[str, int], context: int = 1) -> DataMix:
         """Return the mix of a job's definition, given the windows of each text and their length in tokens."""
         pools = definition.get("pools", {})
         parts = [

@@ -20,7 +20,7 @@ from cptlaw_sweep.prepare import text_fingerprint
 from cptlaw_sweep.schema import EvalSet, Given, GivenTokenizer, Rows, SweepFile
 from cptlaw_sweep.sizes import memory_of
 from cptlaw_sweep.sources import identity, with_files
-from cptlaw_sweep.specs import TokenizerSpec
+from cptlaw_sweep.specs import TextSpec, TokenizerSpec
 
 # Memory of a process before it holds any model: Python, torch, transformers.
 PROCESS_BYTES = 700_000_000
@@ -48,7 +48,7 @@ class Recipe:
                 raise DataError(f"{path.name}: {where}: there is no text {name!r}.{among(name, self.sources)}")
         self.tokenizer, self._tokenizer_place = self._read_tokenizer()
         vocabulary = tokenizers.vocabulary_of(self.tokenizer, self._tokenizer_place)
-        self.texts: dict[str, Plain] = {}
+        self.texts: dict[str, TextSpec] = {}
         self._keys: dict[str, str] = {}
         self._shared: dict[Any, Plain] = {}
         read = vocabulary, max(rows.context for rows in (asked, *asked.adapt))

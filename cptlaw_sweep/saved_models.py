@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
 from cptlaw.units import format_quantity
 from cptlaw_sweep import tokenizers
 from cptlaw_sweep.jobs import Job
+from cptlaw_sweep.specs import MeasuredRow
 from cptlaw_sweep.state import gathered_weights
 from cptlaw_sweep.store import Store
 from cptlaw_sweep.templating import render
@@ -29,7 +30,7 @@ def kept_steps(store: Store, job_id: str) -> list[int]:
     return sorted(int(name.removeprefix("step-")) for name in names if name.startswith("step-"))
 
 
-def is_kept(job: Job, rows: list[dict[str, Any]], step: int) -> bool:
+def is_kept(job: Job, rows: list[MeasuredRow], step: int) -> bool:
     """Whether the model of a run is kept at a step at which it was measured last."""
     kept = job.definition.get("kept")
     if kept == "all":
@@ -87,7 +88,7 @@ def _merged(model: PreTrainedModel, weights: dict[str, torch.Tensor]) -> dict[st
     return merged
 
 
-def finish_folder(folder: Path, job: Job, store: Store, step: int, rows: list[dict[str, object]]) -> None:
+def finish_folder(folder: Path, job: Job, store: Store, step: int, rows: list[MeasuredRow]) -> None:
     """Add tokenizer and card to the folder of a kept model."""
     spec = job.run.get("tokenizer")
     if spec is not None:
@@ -95,7 +96,7 @@ def finish_folder(folder: Path, job: Job, store: Store, step: int, rows: list[di
     (folder / "README.md").write_text(card(job, step, rows), encoding="utf-8")
 
 
-def card(job: Job, step: int, rows: list[dict[str, object]]) -> str:
+def card(job: Job, step: int, rows: list[MeasuredRow]) -> str:
     """Return the card of a kept model."""
     size, tokens = (float(n) for n in (job.columns["n_params"], step * int(job.columns["batch_tokens"])))
     return render(

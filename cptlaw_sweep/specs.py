@@ -109,3 +109,42 @@ class ModelSpec(TypedDict, total=False):
     revision: str | None
     place: str
     lora: LoraSpec
+
+
+class MixSpec(TypedDict, total=False):
+    """Which texts a run reads and how much of each: weights, or the share of the first of two."""
+
+    texts: Required[list[str]]
+    weights: list[str]
+    share: str
+    pools: Mapping[str, int]
+    seed: Required[int]
+
+
+class MeasuredRow(TypedDict):
+    """One loss or score of a run, as the store keeps it."""
+
+    eval: str
+    domain: str | None
+    loss: float
+    step: int
+    tokens: int
+    lr: float | None
+    merge_weight: NotRequired[float]
+    metric: NotRequired[str]
+    n_items: NotRequired[float]
+    chance: NotRequired[float]
+
+
+class JobReport(TypedDict, total=False):
+    """How a finished job went: counts exact, seconds as measured; of an evaluation without what is of training."""
+
+    name: Required[str]
+    kind: Required[str]
+    seconds: Required[float]
+    tokens_per_second: Required[float | None]
+    tokens: int
+    tokens_by_text: Mapping[str, int]
+    epochs_by_text: Mapping[str, float]
+    device: str
+    processes: int

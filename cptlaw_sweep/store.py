@@ -28,6 +28,7 @@ from typing import Any
 
 from cptlaw.errors import DataError, UsageError
 from cptlaw.writing import make_folder
+from cptlaw_sweep.specs import JobReport, MeasuredRow
 
 CONTENT, SUMS = "content", "sha256.json"  # a local copy, and what it held when it was made
 ABANDONED_SECONDS = 3600.0  # a younger folder may be that of a worker that is still writing
@@ -305,13 +306,14 @@ class Store:
         self.write_json(f"done/{job_id}.json", report)
         self.remove(f"failed/{job_id}.json")
 
-    def get_result(self, job_id: str) -> list[dict[str, Any]]:
+    def get_result(self, job_id: str) -> list[MeasuredRow]:
         """Return the measured rows of a finished job."""
         return [json.loads(line) for line in self.read(f"results/{job_id}.jsonl").splitlines()]
 
-    def get_report(self, job_id: str) -> dict[str, object]:
+    def get_report(self, job_id: str) -> JobReport:
         """Return how a finished job went."""
-        return dict(self.read_json(f"done/{job_id}.json"))
+        report: JobReport = self.read_json(f"done/{job_id}.json")
+        return report
 
     def put_failure(self, job_id: str, reason: str, detail: str = "") -> None:
         """Write why a job failed."""

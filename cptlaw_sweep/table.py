@@ -10,6 +10,7 @@ import pandas as pd
 from cptlaw.writing import csv_text
 from cptlaw_sweep.jobs import Job, Sweep
 from cptlaw_sweep.other_recipes import with_earlier
+from cptlaw_sweep.specs import JobReport, MeasuredRow
 from cptlaw_sweep.store import Store
 
 COLUMNS = (
@@ -61,7 +62,7 @@ def _frame(rows: list[dict[str, object]]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*COLUMNS, *mixes]).dropna(axis="columns", how="all")
 
 
-def _row(job: Job, measured: Mapping[str, Any]) -> dict[str, Any]:
+def _row(job: Job, measured: MeasuredRow) -> dict[str, Any]:
     columns = job.columns
     weight = measured.get("merge_weight", 1.0 if job.definition.get("merge") and measured["step"] else None)
     name = columns.get("run", job.name)
@@ -129,7 +130,7 @@ def jobs_table(sweep: Sweep, store: Store, failures: Mapping[str, str] | None = 
     return pd.DataFrame(rows, columns=[*JOB_COLUMNS])
 
 
-def _epochs(sweep: Sweep, report: Mapping[str, Any]) -> str | None:
+def _epochs(sweep: Sweep, report: JobReport) -> str | None:
     """Return how often each corpus was read, as in ``old 0.25, new 1.5``."""
     read = report.get("epochs_by_text", {})
     return ", ".join(f"{sweep.texts[key]['name']} {n:.3g}" for key, n in read.items() if key in sweep.texts) or None

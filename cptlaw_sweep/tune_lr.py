@@ -25,6 +25,7 @@ from cptlaw_sweep.load_sweep import sweep_of
 from cptlaw_sweep.phases import rate_of
 from cptlaw_sweep.recipe import Recipe, read_recipe
 from cptlaw_sweep.schema import SweepFile
+from cptlaw_sweep.specs import TextSpec
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -147,7 +148,7 @@ class _Trial:
         self.guess = rate_of(peak, chosen[0].name, chosen[0].total, f"{path.name}: peak")
         self._sweeps: dict[float, Sweep] = {}
         self._jobs: dict[str, Job] = {}
-        self._texts: dict[str, object] = {}
+        self._texts: dict[str, TextSpec] = {}
 
     def job(self, name: str, rate: float) -> Job:
         """Return the run of a model at a rate; what it needs is noted too."""
