@@ -93,7 +93,7 @@ def report(
     given_fits = [load_fit(fit) if isinstance(fit, str | Path) else fit for fit in (target, source) if fit is not None]
     for fit in given_fits:
         require_type(fit, Forecaster, "target, source", "fits, as cl.fit(...) gives them, or their files")
-    fits: tuple[Any, ...] = tuple(fit_of_corpus(fit, domain) for fit in given_fits)
+    fits: tuple[Fit, ...] = tuple(fit_of_corpus(fit, domain) for fit in given_fits)
     tell("scores")
     scores, unfitted = fits_of_scores(table, limits_of(given), fits[0].provenance.get("where"))
     tell("plan")

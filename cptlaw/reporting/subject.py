@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import UsageError, require_type
+from cptlaw.fitting.fit import Fit
 from cptlaw.forecasting.scores import ScoreFit
 from cptlaw.planning import MinTokensPlan, MixPlan, min_tokens
 from cptlaw.planning.report_scenario import Page, ReportOfRuns
@@ -48,7 +49,7 @@ class Subject:
     """
 
     table: Runs
-    fits: tuple[Any, ...]
+    fits: tuple[Fit, ...]
     scores: Mapping[str, ScoreFit]
     plan: MixPlan | None
     here: Mapping[str, Any]
@@ -60,7 +61,7 @@ class Subject:
     def of(
         cls,
         table: Runs,
-        fits: tuple[object, ...],
+        fits: tuple[Fit, ...],
         scores: Mapping[str, ScoreFit],
         given: Mapping[str, Any],
         interval: float,
@@ -102,7 +103,7 @@ def read_at(at: str | Mapping[str, object] | None) -> dict[str, object]:
 
 
 def _plan(
-    fits: tuple[Any, ...],
+    fits: tuple[Fit, ...],
     scores: Mapping[str, ScoreFit],
     model: Mapping[str, Any],
     limits: Mapping[str, Any],
@@ -128,17 +129,17 @@ def _plan(
     return min_tokens(*fits, **asked, interval=interval)
 
 
-def _best_mix(fit: Any, given: Mapping[str, object]) -> dict[str, float]:
+def _best_mix(fit: Fit | ScoreFit, given: Mapping[str, object]) -> dict[str, float]:
     """Return the shares of the fitted mix of k corpora with the lowest loss, where none were given."""
     names = [name for name in fit.law.inputs if name in mix_columns(fit.data.columns)]
     if not names or any(name in given for name in names):
         return {}
-    best = fit.data.loc[fit.data["loss"].idxmin()]
+    best = fit.data.iloc[int(fit.data["loss"].argmin())]
     return {name: float(best[name]) for name in names}
 
 
 def _where_it_matters(
-    fits: tuple[Any, ...], given: Mapping[str, Any], model: Mapping[str, Any], plan: MixPlan | None
+    fits: tuple[Fit | ScoreFit, ...], given: Mapping[str, Any], model: Mapping[str, Any], plan: MixPlan | None
 ) -> dict[str, object]:
     """Return the point of the forecasts: what was given, then the plan's mix, then the largest that was fitted."""
     here: dict[str, Any] = _best_mix(fits[0], given)
