@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 import pytest
+from facts import lacks
 
 import cptlaw as cl
 from cptlaw import joined
@@ -48,5 +49,5 @@ def test_a_verb_that_cannot_be_loaded_stops_no_other(entries, capsys):
     assert "sweep" in names
     assert "fit" in names
     said = capsys.readouterr().err
-    assert "the verb tune (no_such_package:tune) cannot be loaded" in said
+    assert lacks(said, "no_such_package") == []
     assert "the verb more (click:Command) cannot be loaded: it is no command of click" in said

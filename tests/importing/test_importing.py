@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from facts import lacks, refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from log_files import cells, trainer_state, write
@@ -47,7 +48,7 @@ def test_trainer_states_become_runs(outputs):
     assert set(runs.frame["lr"]) == {3e-4}
     target = runs.on("target").where("run == '124M-p31-r25'")
     assert cells(target, "step", "tokens", "loss") == [[100, 6.4e6, 2.9], [200, 12.8e6, 2.8], [400, 25.6e6, 2.6]]
-    assert "read as Hugging Face Trainer (4 files, 2 runs)" in runs.notes[0]
+    assert lacks(runs.notes[0], "4 files", "2 runs") == []
     assert any("not read: tensorboard" in note for note in runs.notes)
 
 
@@ -101,7 +102,7 @@ def test_json_lines_of_several_runs(tmp_path):
     write(tmp_path / "m.jsonl", "\n".join(map(json.dumps, lines)))
     assert cells(cl.import_logs(tmp_path), "run", "loss") == [["a", 2.5], ["b", 2.52]]
     write(tmp_path / "m.jsonl", '{"step": 1}\n[1]\n{"step": 2}')
-    with pytest.raises(DataError, match=r"row 2: found '\[1\]'\. Expected one object per line"):
+    with refused(DataError, "row 2", "'[1]'"):
         cl.import_logs(tmp_path)
 
 
@@ -194,7 +195,7 @@ def test_the_command_line(outputs, tmp_path, capsys):
     with pytest.raises(SystemExit) as ended:
         main([*arguments[:-4], "--map", "loss"])
     assert ended.value.code == 2
-    assert "expected loss:EVAL=METRIC" in capsys.readouterr().err
+    assert lacks(capsys.readouterr().err, "loss:EVAL=METRIC") == []
     fitted = cl.read_runs(table)
     assert np.isfinite(fitted.frame["loss"]).all()
 
@@ -224,7 +225,7 @@ def test_a_reader_registers_itself_and_is_held_against_sources_in_its_turn(tmp_p
     assert cl.read_runs(tmp_path / "runs.csv").frame["loss"].tolist() == [2.5]
     with pytest.raises(SystemExit) as ended:
         main([*command, "4K", "--format", "dairy"])
-    assert "Did you mean 'diary'" in capsys.readouterr().err
+    assert lacks(capsys.readouterr().err, "'diary'") == []
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import math
 from pathlib import Path
 
 import pytest
+from facts import lacks, refused
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from log_files import cells, write
@@ -28,7 +29,7 @@ def logs(folder, **curves):
 
 def test_runs_that_nothing_tells_apart_are_an_error(tmp_path):
     logs(tmp_path, a=[3.0, 2.5], b=[3.0, 2.8])
-    with pytest.raises(DataError, match=r"of eval 'validation' 'a' has 2\.5 and 'b' 2\.8.*--settings TABLE"):
+    with refused(DataError, "'validation'", "'a'", "2.5", "'b'", "2.8", "--settings"):
         cl.import_logs(tmp_path)
     logs(tmp_path, b=[3.0, 2.52])  # as another seed
     assert len(cl.import_logs(tmp_path)) == 4
@@ -41,7 +42,7 @@ def test_runs_of_another_length_are_told_apart_by_it(tmp_path):
 
 def test_names_that_look_like_a_pattern_are_proposed(tmp_path):
     logs(tmp_path, **{"124M-p31-r25": [3.0, 2.5], "124M-p31-r50": [3.0, 2.8]})
-    with pytest.raises(DataError, match=r"--pattern '\{n_params\}-p\{ptpp\}-r\{replay%\}'"):
+    with refused(DataError, "--pattern", "'{n_params}-p{ptpp}-r{replay%}'"):
         cl.import_logs(tmp_path)
     assert len(cl.import_logs(tmp_path, pattern="{n_params}-p{ptpp}-r{replay%}")) == 4
 
@@ -64,7 +65,7 @@ def test_a_table_of_settings_says_what_no_log_says(tmp_path):
     table = write(tmp_path / "settings.csv", "run,replay,n_params,data\na,10%,124M,x\nb,30%,124M,y\n")
     runs = cl.import_logs(folder, settings=table)
     assert cells(runs, "run", "replay", "n_params", "data")[::2] == [["a", 0.1, 124e6, "x"], ["b", 0.3, 124e6, "y"]]
-    with pytest.raises(UsageError, match=r"--settings: no row for run 'b'"):
+    with refused(UsageError, "--settings", "'b'"):
         cl.import_logs(folder, settings=write(tmp_path / "one.csv", "run,replay\na,10%\n"))
     with pytest.raises(DataError, match=r"row 3: run 'a' again"):
         cl.import_logs(folder, settings=write(tmp_path / "twice.csv", "run,replay\na,10%\na,20%\n"))
@@ -81,7 +82,7 @@ def test_settings_that_vary_are_kept_and_those_that_name_runs_are_listed(tmp_pat
     assert "output_dir" not in runs.frame.columns
     said = " ".join(runs.notes)
     assert "'p_old' (0.1 to 0.5)" in said
-    assert "left out: 'output_dir'" in said
+    assert lacks(said, "'output_dir'") == []
 
 
 @pytest.mark.parametrize("ends", [math.nan, 8.0])
@@ -120,7 +121,7 @@ class TestTrainingLossesAlone:
 
     def test_what_to_switch_on_and_what_they_can_tell(self, tmp_path):
         write(tmp_path / "124M.log", self.LOG)
-        with pytest.raises(DataError, match=r"val_loss_every .* 'loss:target=train loss'"):
+        with refused(DataError, "val_loss_every", "'loss:target=train loss'"):
             cl.import_logs(tmp_path)
 
     @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Text logs of trainers, small ones in the true formats, sound and broken."""
 
 import pytest
+from facts import lacks
 from log_files import cells, write
 
 import cptlaw as cl
@@ -50,8 +51,8 @@ def test_a_rate_that_was_not_taken_is_said(tmp_path):
     for name, rate in (("taken", 3.8e-5), ("kept", 3e-4)):
         planned = write(tmp_path / f"{name}.json", {**plan, "lr_peak": rate})
         said[name] = cl.import_logs(tmp_path / "logs", planned=planned, **how).notes[-1]
-    assert "is as taken.json planned it (lr_peak, n_params, replay, tokens)" in said["taken"]
-    assert "peak learning rate 3.8e-05, 0.0003 was planned" in said["kept"]
+    assert lacks(said["taken"], "taken.json", "lr_peak, n_params, replay, tokens") == []
+    assert lacks(said["kept"], "3.8e-05", "0.0003") == []
     assert "--override-opt_param-scheduler" in said["kept"]
     other = write(tmp_path / "other.json", {**plan, "replay": 0.1})
     assert "replay 34%, 10% was planned" in cl.import_logs(tmp_path / "logs", planned=other, **how).notes[-1]

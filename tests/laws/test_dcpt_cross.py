@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from facts import refused
 
 import cptlaw as cl
 from cptlaw.errors import DataError, FitError, UsageError
@@ -175,7 +176,7 @@ def test_an_end_within_one_percent_counts_as_reached(share, reached):
     if reached:
         assert measured(frame).loc["law", "k3"] == pytest.approx(0.6)
     else:
-        with pytest.raises(DataError, match=r"domain 'law'.*run 'a' has no loss at 1.311B tokens \(it has"):
+        with refused(DataError, "'law'", "'a'", "1.311B"):
             measured(frame)
 
 
@@ -238,7 +239,7 @@ def test_prepare_adds_one_value_per_domain_and_keeps_given_columns():
 
 
 def test_no_column_domain():
-    with pytest.raises(DataError, match="has no column 'domain'"):
+    with refused(DataError, "'domain'"):
         cl.fit("dcpt-cross-k1", curve().drop(columns="domain"), on="target", restraint="none")
 
 
@@ -251,7 +252,7 @@ def test_a_run_of_no_or_of_two_domains():
 
 
 def test_no_run_that_is_long_enough_or_of_the_set_up():
-    with pytest.raises(DataError, match=r"domain 'law': no run shows k1 .* run 'a' has no loss at 131.1M tokens"):
+    with refused(DataError, "'law'", "'a'", "131.1M"):
         measured(curve(tokens=[1e9, 2e9, 3e9]), "dcpt-cross-k1")
     with pytest.raises(DataError, match="run 'a' is not of the set-up"):
         measured(curve(), probe_replay=0.3)
@@ -264,7 +265,7 @@ def test_domains_without_a_common_set_up():
 
 
 def test_a_loss_that_does_not_fall_at_first():
-    with pytest.raises(DataError, match=r"domain 'law': k2 = -0\.3.*probe_replay"):
+    with refused(DataError, "'law'", "-0.3", "probe_replay"):
         measured(curve(base=1.5))
     assert measured(curve(base=1.5), "dcpt-cross-k1").loc["law", "k1"] == 2.0
 
@@ -308,13 +309,13 @@ def test_attach():
     assert attached[["k1", "k2"]].to_numpy().tolist() == [[1.0, 0.6], [2.0, 0.5]]
     assert attached.index.tolist() == [7, 3]
     assert "k1" not in points
-    with pytest.raises(DataError, match=r"no learnability coefficients for domain 'laws'. Did you mean 'law'\?"):
+    with refused(DataError, "'laws'", "'law'"):
         chosen.attach(pd.DataFrame({"domain": ["laws"]}), known)
     with pytest.raises(DataError, match="several sets of coefficients"):
         chosen.attach(points, known.assign(k1=[2.0, 2.1, 1.0]))
     with pytest.raises(DataError, match="coefficients has no column 'k2'"):
         chosen.attach(points, known.drop(columns="k2"))
-    with pytest.raises(DataError, match="rows to forecast has no column 'domain'"):
+    with refused(DataError, "'domain'"):
         chosen.attach(points.drop(columns="domain"), known)
 
 
@@ -349,7 +350,7 @@ def test_forecasts_a_new_domain_from_its_probe(pooled, tmp_path):
     new = pooled["domain"] == "code"
     fit = cl.fit(chosen, pooled[~new], on="target", starts=8, restraint="none")
     points = pooled[new & (pooled["tokens"] > 0)].drop(columns="loss")
-    with pytest.raises(DataError, match="no learnability coefficients for domain 'code'"):
+    with refused(DataError, "'code'"):
         fit.forecast(points)
     probe = pooled[new & (pooled["n_params"] == 0.5e9) & (pooled["replay"].isin([0.5]) | (pooled["tokens"] == 0))]
     probe = probe[probe["tokens"] <= TOKENS[10000]]
@@ -453,5 +454,5 @@ def test_forecast_of_a_fitted_domain_needs_its_name_alone(name):
     known = fitted.forecast(fitted.law.attach(point, fitted.data))
     assert found["loss"].tolist() == known["loss"].tolist()
     assert found["lo"].iloc[0] < found["loss"].iloc[0] < found["hi"].iloc[0]
-    with pytest.raises(DataError, match="no learnability coefficients for domain 'chess'"):
+    with refused(DataError, "'chess'"):
         fitted.forecast(point.assign(domain="chess"))

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from facts import refused
 from scipy.special import expit
 
 import cptlaw as cl
@@ -215,7 +216,7 @@ def test_laws_of_installed_packages_are_found(monkeypatch, tmp_path, call):
     assert law("test-theirs").parameters == ("E", "beta")
     assert list(LAWS)[-1] == "test-theirs"
     assert "no_such_package" in LAWS.broken["broken = no_such_package.laws"]
-    with pytest.raises(UsageError, match=r"The entry point broken = no_such_package\.laws cannot be loaded"):
+    with refused(UsageError, "no_such_package"):
         law("no-law")
     code, listed, noted = call("laws")
     assert code == 0

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from facts import refused
 
 import cptlaw as cl
 from cptlaw.errors import UsageError
@@ -106,7 +107,7 @@ def test_scores_that_do_not_see_the_mix_are_refused(runs, fits):
         cl.plan.mix(fits, scores=blind, min_score="gsm8k=50%", **ASKED)
     with pytest.raises(UsageError, match="no fit of a score"):
         cl.plan.mix(fits, scores=fits["math"], min_score="math=50%", **ASKED)
-    with pytest.raises(UsageError, match="'gsm8k' has no fit here"):
+    with refused(UsageError, "'gsm8k'"):
         cl.plan.mix(fits, min_score="gsm8k=50%", **ASKED)
 
 

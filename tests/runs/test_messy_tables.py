@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from facts import refused
 
 from cptlaw.cli import main
 from cptlaw.errors import DataError
@@ -147,7 +148,7 @@ def test_columns_that_only_sound_like_inputs_ask_nothing(name):
 
 def test_two_columns_that_may_be_the_same_input_are_asked_about():
     frame = pd.DataFrame({"run": ["a"], "loss": [2.0], "config.data.replay": [0.1], "args.train.replay": [0.2]})
-    with pytest.raises(DataError, match=r"--columns 'replay=config.data.replay'"):
+    with refused(DataError, "--columns", "'replay=config.data.replay'"):
         read_runs(frame)
 
 

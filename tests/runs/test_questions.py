@@ -4,6 +4,7 @@ import itertools
 
 import pandas as pd
 import pytest
+from facts import lacks
 
 import cptlaw as cl
 from cptlaw.runs import Question, UnreadColumnError, refuse_unread
@@ -72,7 +73,7 @@ def test_of_two_columns_no_input_is_proposed_twice():
     frame = pd.DataFrame(rows, columns=["n_params", "one", "two", "tokens", "loss"]).assign(eval="target")
     with pytest.raises(UnreadColumnError) as refused:
         refuse_unread(cl.read_runs(frame))
-    assert "--columns 'method=one,domain=two'" in str(refused.value)
+    assert lacks(str(refused.value), "--columns", "'method=one,domain=two'") == []
 
 
 @pytest.mark.parametrize("state", ["crashed", "Failed", "running"])
@@ -87,7 +88,7 @@ def test_few_rows_without_a_loss_are_left_out_of_many_and_complained_of_among_fe
     frame = pd.DataFrame({"run": [f"r{n}" for n in range(40)], "loss": [None, *[2.5 - n / 100 for n in range(39)]]})
     runs = cl.read_runs(frame)
     assert len(runs) == 39
-    assert "left out: 1 losses that say 'nothing'" in runs.notes
+    assert lacks(runs.notes, "1 losses", "'nothing'") == []
     with pytest.raises(cl.errors.DataError):
         cl.read_runs(frame.head(6))
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from bad_input import GOOD, HEADER, message_of, write
+from facts import lacks
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +20,7 @@ def test_a_missing_file_suggests_near_names(tmp_path):
     write(tmp_path, HEADER + GOOD, "runs_final.csv")
     message = message_of(tmp_path / "run_final.csv")
     assert "no such file" in message
-    assert "Did you mean 'runs_final.csv'" in message
+    assert lacks(message, "'runs_final.csv'") == []
 
 
 def test_a_missing_folder(tmp_path):
@@ -73,7 +74,7 @@ def test_a_truncated_csv(tmp_path, cut, column):
 def test_short_rows_anywhere_are_found(tmp_path):
     rows = "a,target,2.5,1M,20M,0.25\nb,target,2.5\n"
     message = message_of(write(tmp_path, HEADER + rows + GOOD))
-    assert "2 rows: row 2 has 6 fields; row 3 has 3 fields" in message
+    assert lacks(message, "2 rows", "row 2", "6 fields", "row 3", "3 fields") == []
     assert "Fill the missing fields" in message
 
 
@@ -99,7 +100,7 @@ def test_surplus_empty_fields_do_not_shift_columns(tmp_path):
 
 def test_rows_after_a_quoted_line_break_keep_their_line(tmp_path):
     file = write(tmp_path, HEADER + '"two\nlines",target,2.5,1M,20M,0.25,15\nb,target,-1,1M,20M,0.25,15\n')
-    assert "row 4, column 'loss': found -1" in message_of(file)
+    assert lacks(message_of(file), "row 4", "'loss'", "-1") == []
 
 
 def test_a_quote_that_is_never_closed(tmp_path):
@@ -276,7 +277,7 @@ def test_what_a_packed_file_may_hold_is_bounded_and_said(tmp_path, monkeypatch):
     assert "more than 1 MB unpacked" in message
     monkeypatch.setattr("cptlaw.reading.MOST_LINES", 1000)
     packed = gzip.compress((HEADER + GOOD * 2000).encode())
-    assert "more than 1,000 lines unpacked" in message_of(write(tmp_path, packed, "runs.csv.gz"))
+    assert lacks(message_of(write(tmp_path, packed, "runs.csv.gz")), "1,000 lines") == []
 
 
 def test_a_cell_in_the_last_corner_of_a_sheet_fills_no_memory(tmp_path):

@@ -2,6 +2,7 @@
 
 import pandas as pd
 import pytest
+from facts import lacks, refused
 
 from cptlaw.errors import DataError, UsageError
 from cptlaw.runs import read_runs
@@ -65,9 +66,7 @@ def test_the_canonical_column_wins_over_an_alias():
 
 
 def test_two_aliases_for_one_column_are_an_error_that_tells_the_way_out():
-    with pytest.raises(
-        DataError, match=r"f.csv: columns 'N' and 'params' both stand for 'n_params'.*columns=\{'n_params': 'N'\}"
-    ):
+    with refused(DataError, "'N'", "'params'", "columns={'n_params': 'N'}"):
         name_columns(["N", "params", "loss"], None, "f.csv")
     assert name_columns(["N", "params", "loss"], {"n_params": "params"}, "f.csv").file_columns["n_params"] == "params"
 
@@ -139,10 +138,10 @@ def test_columns_that_are_no_mapping_are_refused():
 def test_a_missing_column_lists_what_is_there_and_what_to_do():
     message = str(missing_column("loss", ["run", "final_val_loss"], "f.csv"))
     assert "f.csv: column 'loss'" in message
-    assert "Did you mean 'final_val_loss'" in message
-    assert "Columns found: 'run', 'final_val_loss'" in message
+    assert lacks(message, "'final_val_loss'") == []
+    assert lacks(message, "'run'", "'final_val_loss'") == []
     assert "columns={'loss':" in message
-    assert "Did you mean 'repaly'" in str(missing_column("replay", ["run", "repaly"], "f.csv"))
+    assert lacks(str(missing_column("replay", ["run", "repaly"], "f.csv")), "'repaly'") == []
     assert "header line" in str(missing_column("loss", ["run-1", "3.1"], "f.csv"))
 
 

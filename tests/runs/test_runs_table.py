@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pandas as pd
 import pytest
+from facts import refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -82,9 +83,9 @@ def test_roles_that_cannot_be(names, message):
 
 def test_a_role_cannot_go_to_two_evals():
     runs = read_runs(table().replace({"eval": {"en": "source"}}))
-    with pytest.raises(UsageError, match="an eval called 'source'"):
+    with refused(UsageError, "'source'"):
         runs.with_roles(source_eval="fr")
-    with pytest.raises(UsageError, match="an eval called 'source'"):
+    with refused(UsageError, "'source'"):
         runs.with_roles(target_eval="source")
 
 
@@ -102,9 +103,9 @@ def test_on(runs):
 
 
 def test_on_what_is_not_there(runs):
-    with pytest.raises(DataError, match=r"no eval 'frr'. Did you mean 'fr'.*'code', 'en', 'fr'"):
+    with refused(DataError, "'frr'", "'fr'", "'code'", "'en'"):
         runs.on("frr")
-    with pytest.raises(DataError, match=r"no eval has the role 'source'.*source_eval"):
+    with refused(DataError, "'source'", "source_eval"):
         read_runs(table()).on("source")
 
 
@@ -128,7 +129,7 @@ def test_where_nothing_is_left_tells_the_levels(runs):
 def test_where_keeps_the_rows_of_the_file(tmp_path):
     file = tmp_path / "runs.csv"
     file.write_text("run,loss,lr\na,2,\nb,3,\nc,4,1e-3\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"row 3, column 'lr': found nothing"):
+    with refused(DataError, "row 3", "'lr'"):
         read_runs(file).where("loss == 3").require(["lr"])
 
 
@@ -162,23 +163,20 @@ def test_adapted(runs):
     assert len(runs.adapted()) == 24
     no_tokens = read_runs(pd.DataFrame({"run": ["a"], "loss": [2.0]}))
     assert no_tokens.adapted() is no_tokens
-    with pytest.raises(DataError, match="all 12 rows have tokens = 0"):
+    with refused(DataError, "12 rows"):
         runs.where("tokens == 0").adapted()
 
 
 def test_adapted_keeps_missing_tokens_for_require():
     runs = read_runs(pd.DataFrame({"run": ["a", "b"], "loss": [2.0, 3.0], "tokens": [0.0, None]}))
-    with pytest.raises(DataError, match="row 1, column 'tokens': found nothing"):
+    with refused(DataError, "row 1", "'tokens'"):
         runs.adapted().require(["tokens"])
 
 
 def test_require(runs):
     runs.require(["run", "loss", "tokens", "seed"])
     runs.require(["replay"], skip_base=True)
-    with pytest.raises(
-        DataError,
-        match=r"DataFrame, column 'replay', 12 rows: row 0 has nothing; .* and 7 more. Expected a number from 0 to 1",
-    ):
+    with refused(DataError, "'replay'", "12 rows", "row 0"):
         runs.require(["replay"])
     with pytest.raises(DataError, match=r"column 'lr'.* is missing.*Columns found"):
         runs.require(["lr"])

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from facts import refused
 from messy_truth import truth, wide
 
 import cptlaw as cl
@@ -61,7 +62,7 @@ def test_differences_are_told_from_losses_and_read_with_what_they_are_counted_fr
         delta_en=lambda frame: frame["source_loss"] - 2.9, delta_fr=lambda frame: frame["target_loss"]
     )
     table = table.drop(columns=["source_loss", "target_loss"])
-    with pytest.raises(DataError, match="'delta_en' looks like a difference"):
+    with refused(DataError, "'delta_en'"):
         cl.read_runs(table)
     runs = cl.read_runs(table, losses={"source": "2.9+delta_en", "target": "delta_fr"})
     np.testing.assert_allclose(losses(runs), expected())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from facts import refused
 
 import cptlaw as cl
 from cptlaw.fitting.rollouts import distinct
@@ -71,5 +72,5 @@ def test_curves_are_checked_as_they_are_fitted() -> None:
     fitted = cl.fit(frame, on="c4", schedules=schedules)
     assert {member.fit.law.spec for member in fitted.members} <= {one.law for one in checked.laws}
     assert checked.n_points == fitted.n_points
-    with pytest.raises(cl.CptlawError, match=r"counts steps and no tokens.*--schedules"):
+    with refused(cl.CptlawError, "--schedules"):
         cl.check(frame, on="c4")

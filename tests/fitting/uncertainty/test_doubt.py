@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from facts import refused
 
 import cptlaw as cl
 from cptlaw.fitting.checking.distance import directions_of, outside, unseen, worst
@@ -261,7 +262,7 @@ def test_what_was_learned_can_leave_a_study_out():
         assert Scale.learned() != Scale(**numbers()["discrepancy"]["all"])
     assert part != whole
     assert learned_prior("size_exponent", without="gadre") == part
-    with pytest.raises(cl.UsageError, match="Did you mean 'gadre'"), leaving_out("gadr"):
+    with refused(cl.UsageError, "'gadre'"), leaving_out("gadr"):
         pass
     with pytest.raises(cl.UsageError, match="no prior was learned"):
         learned_prior("size_exponen")

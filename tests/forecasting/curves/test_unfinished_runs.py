@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from facts import refused
 
 import cptlaw as cl
 from cptlaw.cli import main
@@ -205,7 +206,7 @@ def test_questions_that_make_no_sense(log):
     with pytest.raises(DataError, match="are needed"):
         cl.forecast_run(log[log["step"] <= 400], {"a": PLAN})
     short = Schedule([PLAN.phases[0], Phase("cpt", 3000, "cosine", peak=2e-4)])
-    with pytest.raises(DataError, match="step 3200 of phase cpt lies outside its schedule, which has 3000"):
+    with refused(DataError, "step 3200", "3000"):
         cl.forecast_run(log, {"a": short})
     with pytest.raises(DataError, match="expected a whole number of optimiser steps"):
         cl.forecast_run(log.assign(step=log["step"] + 0.5), {"a": PLAN})

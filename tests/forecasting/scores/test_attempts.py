@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from facts import refused
 from scipy.special import betaln
 
 import cptlaw as cl
@@ -99,7 +100,7 @@ def test_too_few_or_too_distant_attempts_are_refused(runs):
     one = cl.read_runs(frame[frame["metric"].astype(str).isin(["loss", "pass@1"])])
     with pytest.raises(cl.DataError, match="has pass@1 alone, which does not say"):
         cl.fit("auto", one, on="humaneval:pass@50")
-    with pytest.raises(cl.DataError, match=r"more than 10 times beyond those of .*: pass@1, pass@10, pass@100"):
+    with refused(cl.DataError, "10 times", "pass@1, pass@10, pass@100"):
         cl.fit("auto", runs, on="humaneval:pass@5000")
     with pytest.raises(cl.CptlawError, match="mbpp"):
         cl.fit("auto", runs, on="mbpp:pass@50")

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from facts import refused
 
 import cptlaw as cl
 from cptlaw.cli import main
@@ -262,7 +263,7 @@ def test_a_mean_is_fitted_and_forecast_and_compared_like_a_score():
     assert "mean:easy,hard" in {one.name for one in cl.check("auto", runs, on="mean:easy,hard").tasks}
     compared = cl.compare("score-size", runs, "mean:easy,hard", fit_where="n_params < 2e9", test_where="n_params > 2e9")
     assert compared["n_test"].tolist() == [3, 3]
-    with pytest.raises(cl.DataError, match=r"no score 'eazy'.*easy"):
+    with refused(cl.DataError, "'eazy'"):
         cl.fit("auto", runs, on="mean:eazy,hard")
     with pytest.raises(cl.UsageError, match="two scores or more"):
         cl.fit("auto", runs, on="mean:easy")

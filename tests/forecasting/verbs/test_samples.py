@@ -2,6 +2,7 @@
 
 import pandas as pd
 import pytest
+from facts import refused
 
 import cptlaw as cl
 from cptlaw.errors import DataError
@@ -46,7 +47,7 @@ def test_samples_of_known_length_are_asked_as_tokens():
 def test_a_bad_loss_is_named_by_its_row_and_column(tmp_path):
     path = tmp_path / "losses.csv"
     table().astype(object).replace(loss(4e8, 800), "abc").to_csv(path, index=False)
-    with pytest.raises(DataError, match=r"row 3, column 800, .*found 'abc'"):
+    with refused(DataError, "row 3", "column 800", "'abc'"):
         cl.read_runs(path)
 
 
