@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
@@ -165,6 +166,23 @@ def _records(found: list[tuple[Line, float | None, float | None, dict[str, float
             step = at
         if line.holds_metrics and values:
             records.append(Record(step if at is None or last is not None else at, values))
+    return _at_one_moment(records)
+
+
+def _at_one_moment(records: list[Record]) -> list[Record]:
+    """Return records in which evaluations that follow each other at one epoch stand at the step of the last of them.
+
+    A bar is printed now and then: the one before them may show an earlier step, and 0 is none of what was trained.
+    """
+    after: Record | None = None
+    for place in reversed(range(len(records))):
+        one = records[place]
+        epoch = one.values.get("epoch", 0.0)
+        if epoch > 0 and "loss" not in one.values:
+            if after is not None and after.values.get("epoch") == epoch and "loss" not in after.values:
+                one = replace(one, step=after.step)
+            records[place] = one = replace(one, step=None) if one.step == 0 else one
+        after = one
     return records
 
 

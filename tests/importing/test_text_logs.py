@@ -120,3 +120,21 @@ def test_torchtitan_logs(tmp_path):
     assert not any("logged again" in note for note in runs.notes)
     train = cl.import_logs(tmp_path, mapping={"loss:train": "train loss"}, batch_tokens=10_000)
     assert cells(train, "eval", "loss") == [["train", 6.225]]
+
+
+def test_evaluations_of_one_moment_are_at_one_step_though_a_bar_between_them_lags(tmp_path):
+    """The first of them was read as one of step 0: the base model, which nobody had measured."""
+    bar = "\r {}%|##  | {}/1000 [05:00<15:00,  1.20s/it]"
+    lines = [bar.format(0, 0)]
+    for step in (250, 500):
+        epoch = step / 1000
+        lines.append(f"{{'loss': 2.5, 'learning_rate': 1e-4, 'epoch': {epoch}}}")
+        lines.append(
+            f"{{'eval_en_loss': 2.4, 'eval_en_runtime': 12.1, 'epoch': {epoch}}}" + bar.format(step // 10, step)
+        )
+        lines.append(f"{{'eval_fr_loss': 3.1, 'eval_fr_runtime': 12.1, 'epoch': {epoch}}}")
+    write(tmp_path / "train.log", "\n".join(lines))
+    runs = cl.import_logs(tmp_path)
+    assert cells(runs, "eval", "step") == [["en", 250], ["fr", 250], ["en", 500], ["fr", 500]]
+    write(tmp_path / "train.log", "\n".join([lines[0], *lines[1:3]]))
+    assert 0 not in set(cl.import_logs(tmp_path).frame.get("step", []))
