@@ -105,7 +105,8 @@ def _mix(value: object, label: str) -> dict[str, float]:
 def _number(entries: Mapping[str, object], name: str, label: str, low: float, high: float) -> float:
     value = entries.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise DataError(f"{label}, {shown(name)}: {shown(value)}. Expected a number from {low:g} to {high:g}.")
+        span = f"from {low:g} to" if low == 0 else "above 0, up to"
+        raise DataError(f"{label}, {shown(name)}: {shown(value)}. Expected a number {span} {high:g}.")
     return float(value)
 
 

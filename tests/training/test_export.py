@@ -243,3 +243,9 @@ def test_it_needs_neither_torch_nor_what_recipes_need(tmp_path):
     )
     ended = subprocess.run([sys.executable, "-c", lines], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout.strip()) == (0, "out/train_unsloth.py"), ended.stderr
+
+
+def test_what_is_to_be_above_0_is_said_so(tmp_path):
+    """The smallest number above it was named instead, 4.94066e-324."""
+    with pytest.raises(DataError, match=r"'tokens'.*Expected a number above 0, up to 1e\+18"):
+        export({**ANSWER, "tokens": math.nan}, "trl", tmp_path)
