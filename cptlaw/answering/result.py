@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -15,6 +16,9 @@ from cptlaw.result import Line, Result, Table
 from cptlaw.runs.metrics import USUAL_UNIT
 from cptlaw.units import format_percent, format_quantity
 from cptlaw.writing import REPORT, write_text
+
+if TYPE_CHECKING:
+    from cptlaw.reporting.figures import Figure
 
 
 @dataclass(frozen=True, repr=False)
@@ -202,20 +206,29 @@ class Answer(Result):
         return 1
 
     def report(self, path: str | Path, force: bool = False) -> Path:
-        """Write the page to send: the answer with its figures, which need the extra ``report``; without runs, none."""
+        """Write the page to send: the answer with its figures, which need the extra ``report``; without runs, one."""
         if self._page is None:
             from cptlaw.reporting.plain_page import plain_page
 
-            # Without runs, and of a mix of k corpora, there is nothing to draw, and no extra to install for it.
-            page = plain_page(self, *self._on_page())
+            page = plain_page(self, *self._on_page(), self._drawn())
             return write_text(path, page, REPORT, force=force)
         written: Path = replace(self._page(), instead=tuple(self.tables)).save(path, force=force)
         return written
 
+    def _drawn(self) -> Figure | None:
+        """Return what a page without runs draws where it can: the page itself asks for no extra."""
+        if self.along_replay is None or find_spec("plotly") is None:
+            return None
+        from cptlaw.reporting.figures.forgetting_and_gain import forgetting_and_gain
+
+        return forgetting_and_gain(self)
+
     def _on_page(self) -> tuple[list[Line], list[str], list[Table], tuple[str, ...]]:
-        """Return what a page without figures shows beside the answer: lines, what to do, tables, commands."""
+        """Return what a page without runs shows beside the answer: lines, what to do, tables, commands."""
         # Which runs come next and which studies speak stands on the page in places of its own.
         lines = [line for line in (*self.lines[1:], *self.details) if line[0] not in ("run next", "from")]
+        if self.knee is not None:  # a table below has them
+            lines = [line for line in lines if not line[0].endswith("% replay")]
         runs = answer_text.runs_text(self.next_runs, self.mix)
         instead = [replace(table, caption="What else could be trained", close=False) for table in self.tables]
         if self.knee is not None:

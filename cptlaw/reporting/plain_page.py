@@ -1,4 +1,4 @@
-"""An answer that has no figures, as one HTML document: of studies, which rests on no runs, or of mixes of k corpora."""
+"""An answer without fits as one HTML document: of studies, which rests on no runs, or of mixes of k corpora."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ from collections.abc import Iterable, Sequence
 from string import Template
 
 from cptlaw.findings import Finding, group
-from cptlaw.reporting.figures.figure import asset
+from cptlaw.reporting.figures.figure import Figure, asset
 from cptlaw.reporting.page import policy
+from cptlaw.reporting.still import still
 from cptlaw.result import Line, Result, Table
 
 
 def plain_page(
-    answer: Result, lines: Sequence[Line], doing: Sequence[str], tables: Sequence[Table], steps: Sequence[str]
+    answer: Result,
+    lines: Sequence[Line],
+    doing: Sequence[str],
+    tables: Sequence[Table],
+    steps: Sequence[str],
+    figure: Figure | None = None,
 ) -> str:
     """Return the document, laid out as the first screen of a report.
 
@@ -29,6 +35,8 @@ def plain_page(
         What else it rests on.
     steps
         The commands that repeat it.
+    figure
+        A picture beside the answer, drawn without a script.
     """
     first, style = answer.lines[0][1], asset("page.css")
     page = Template(asset("plain.html"))
@@ -40,10 +48,16 @@ def plain_page(
         answer=html.escape(first[:1].upper() + first[1:]),
         lines=_pairs(lines),
         doubts=_doubts(answer.findings),
+        figure="" if figure is None else _picture(figure),
         doing="".join(f"<li>{html.escape(text)}</li>" for text in doing),
         listed="".join(_section(table) for table in tables if table.rows),
         repeat="\n".join(map(html.escape, steps)),
     )
+
+
+def _picture(figure: Figure) -> str:
+    caption = html.escape(figure.caption)
+    return f"<figure>{still(figure.drawing, figure.title)}<figcaption>{caption}</figcaption></figure>\n"
 
 
 def _pairs(lines: Iterable[Line]) -> str:

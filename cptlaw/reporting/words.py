@@ -78,15 +78,19 @@ def answer(plan: MixPlan | None, forecasts: pd.DataFrame, unit: str = USUAL_UNIT
 
 def _refusal(plan: MixPlan) -> str:
     """Return what keeps a plan from being, in the words of its limits, and where one begins."""
-    blocking = " and ".join(_bound_text(name) for name in (plan.blocking or "").split(" and "))
     sure = "" if plan.risk is None else f" with {format_percent(plan.risk)} probability"
-    text = f"No mix keeps {blocking}{sure}."
+    text = f"No mix keeps {blocking_text(plan)}{sure}."
     granted = []
     for name, value in (plan.feasible_from or {}).items():
         share = " " in name or name.endswith("-replay")
         share |= name == "max-forgetting" and plan.forgetting_measure == "relative"
         granted.append(f"{_bound_text(name)} at {format_percent(value) if share else format_quantity(value, 4)}")
     return text + (f" With {' and '.join(granted)} one does." if granted else "")
+
+
+def blocking_text(plan: MixPlan) -> str:
+    """Return the limits that block a plan: ``the limit on forgetting and the limit on target loss``."""
+    return " and ".join(_bound_text(name) for name in (plan.blocking or "").split(" and "))
 
 
 def _bound_text(name: str) -> str:

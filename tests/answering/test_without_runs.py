@@ -399,6 +399,7 @@ def test_a_page_needs_no_runs(call, tmp_path):
     found = answer("code", ptpp=1875, target_tokens="20B", max_forgetting=None)
     assert all(study["source"] in text for study in found.evidence)
     assert "<script" not in text
+    assert text.count('<svg class="still"') == 1  # forgetting and gain, drawn without a script
     assert "unsafe-inline" not in text
     assert call(*asked, "-o", str(page))[0] == 0  # its own kind is written over
 

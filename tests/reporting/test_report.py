@@ -141,6 +141,13 @@ def test_report_is_the_planners_answer(found, files):
     }  # fmt: skip
 
 
+def test_no_two_regions_have_one_name_and_no_spec_is_shown(found):
+    page = found.to_html()
+    names = re.findall(r'role="region" aria-label="([^"]*)"', page)
+    assert len(set(names)) == len(names) >= 3
+    assert not re.search(r">[a-z-]+:\w+=\w+:\w+=", page)  # a law with all its options
+
+
 def test_commands_repeat_the_report(found, files, tmp_path, monkeypatch, capsys):
     """The commands on the page, run in a fresh folder, give the same answer."""
     monkeypatch.chdir(tmp_path)

@@ -22,6 +22,7 @@ from cptlaw.planning.solve import worst_excess
 from cptlaw.reporting.figures.figure import INK, MAP_COLOURS, STAR, Drawing, Figure, axis, blank
 from cptlaw.reporting.figures.losses_by_replay import losses_by_replay
 from cptlaw.reporting.still import tick_step
+from cptlaw.reporting.words import blocking_text
 from cptlaw.units import format_percent, format_quantity
 
 ROWS, COLUMNS = 51, 61  # of the map: replay, tokens
@@ -221,7 +222,7 @@ def _limits(drawing: Drawing, mix: FittedMix, risks: Sequence[float], data: pd.D
 def _title(mix: FittedMix, plan: MixPlan | None, data: pd.DataFrame) -> str:
     """Return what the map shows, in one sentence."""
     if plan is not None and not plan.feasible:
-        return f"No mix keeps all limits: {plan.blocking} blocks"
+        return f"No mix keeps {blocking_text(plan)}"
     if plan is not None and plan.tokens is not None:
         fewest = "the fewest tokens that keep them" if isinstance(plan, MinTokensPlan) else "the plan"
         return f"Where the limits hold, and {fewest}" if mix.limits else "Forgetting of every mix, and the plan"
@@ -248,5 +249,5 @@ def _caption(mix: FittedMix, plan: MixPlan | None, shown: list[str]) -> str:
         text += f" The star is the plan: {format_quantity(plan.tokens, 4)} tokens"
         text += f" at {format_percent(plan.replay)} replay." if plan.replay is not None else "."
     elif plan is not None:
-        text += f" No mix keeps all limits: {plan.blocking} blocks."
+        text += f" No mix keeps {blocking_text(plan)}."
     return text
