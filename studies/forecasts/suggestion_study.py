@@ -21,7 +21,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -29,7 +29,7 @@ import pandas as pd
 import cptlaw as cl
 from cptlaw.laws.calculus import Array
 from cptlaw.planning import Suggestion
-from cptlaw.planning.next_runs.cells import Bases, CandidateRun, candidates
+from cptlaw.planning.next_runs.cells import Bases, CandidateRun, Offer, candidates
 from cptlaw.planning.next_runs.open_forecast import MOST_CELLS
 from cptlaw.planning.result import flops_of
 from cptlaw.runs.points import point
@@ -42,6 +42,11 @@ SPREAD = 0.2  # of the coefficients of a truth, in logs
 NOISE = 0.002 / np.sqrt(2.0)  # of a point, and of a run
 STARTS = 16
 ARMS = ("no new runs", "anchor grid", "random cells", "random, asked base", "suggested, own sizes", "suggested")
+
+
+def base_price(bases: Bases, cell: CandidateRun, trunks: Mapping[float, float]) -> float:
+    """Return what the base model of a cell still costs, in FLOPs, once trunks were paid for: by size, their budget."""
+    return float(Offer([cell], bases).base_prices(trunks)[0])
 
 
 def truth_of(law_name: str, rng: np.random.Generator) -> simulate.Truth:
@@ -70,13 +75,13 @@ def random_cells(
     chosen: list[CandidateRun] = []
     trunks: dict[float, float] = {}
     while len(chosen) < MOST_CELLS:
-        price = np.array([bases.price(cell, trunks) + cell.run_flops for cell in found])
+        price = np.array([base_price(bases, cell, trunks) + cell.run_flops for cell in found])
         open_cells = np.flatnonzero(price <= budget)
         if not len(open_cells):
             break
         cell = found[int(rng.choice(open_cells))]
-        budget -= bases.price(cell, trunks) + cell.run_flops
-        if bases.price(cell, trunks) > 0 and cell.ptpp is not None:
+        budget -= base_price(bases, cell, trunks) + cell.run_flops
+        if base_price(bases, cell, trunks) > 0 and cell.ptpp is not None:
             trunks[cell.n_params] = cell.ptpp
         chosen.append(cell)
     return chosen
@@ -119,7 +124,7 @@ def one_data_set(law_name: str, seed: int) -> list[dict[str, object]]:
     runs = cl.read_runs(have)
     anchors = anchor_grid()
     bases = Bases.of(runs.frame)
-    budget = sum(cell.run_flops for cell in anchors) + bases.price(anchors[0], {})
+    budget = sum(cell.run_flops for cell in anchors) + base_price(bases, anchors[0], {})
     suggestion = cl.suggest(law_name, runs, "target", at=ASKED, budget=budget, starts=STARTS)
     own_sizes = cl.suggest(
         law_name, runs, "target", at=ASKED, budget=budget, starts=STARTS, sizes=list(simulate.PTPP_SIZES)
@@ -161,7 +166,7 @@ def one_data_set(law_name: str, seed: int) -> list[dict[str, object]]:
 def _cost(cells: Sequence[CandidateRun], bases: Bases) -> float:
     total, trunks = 0.0, dict[float, float]()
     for cell in cells:
-        base = bases.price(cell, trunks)
+        base = base_price(bases, cell, trunks)
         if base > 0 and cell.ptpp is not None:
             trunks[cell.n_params] = cell.ptpp
         total += base + flops_of(cell.n_params, cell.tokens)
