@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import torch
 
-from cptlaw_sweep.state import local
+from cptlaw_sweep.state import local_part
 
 
 class Between:
@@ -43,8 +43,8 @@ class Between:
     def _write(self, values: list[torch.Tensor]) -> None:
         with torch.no_grad():
             for parameter, value in zip(self._model.parameters() if values else (), values, strict=True):
-                local(parameter).copy_(value)
+                local_part(parameter).copy_(value)
 
 
 def _copies(model: torch.nn.Module) -> list[torch.Tensor]:
-    return [local(parameter.detach()).to("cpu", copy=True) for parameter in model.parameters()]
+    return [local_part(parameter.detach()).to("cpu", copy=True) for parameter in model.parameters()]

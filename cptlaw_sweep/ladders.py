@@ -92,7 +92,7 @@ def given_bases(recipe: Recipe) -> tuple[list[Job], list[Base]]:
 def ladders(recipe: Recipe, asked: Pretrain) -> tuple[list[Job], list[Base]]:
     """Return the jobs of pre-training and the base models that they make."""
     plan = _Plan(recipe, asked)
-    make = plan.falling if asked.schedule in FALLING else plan.ladder
+    make = plan.decayed_runs if asked.schedule in FALLING else plan.trunk_and_branches
     scratch = [model for model in recipe.models.values() if not model.is_given]
     made = [pair for model in scratch for seed in model.seeds for pair in make(model, seed)]
     return [job for job, _ in made], [base for _, base in made if base is not None]
@@ -107,7 +107,7 @@ class _Plan:
         self._evals = recipe.eval_entries(asked.text, list(dict.fromkeys(block.target for block in blocks)))
         self._keep = "weights+state" if any(block.is_carried for block in blocks) else "weights"
 
-    def falling(self, model: Model, seed: int) -> Iterator[tuple[Job, Base]]:
+    def decayed_runs(self, model: Model, seed: int) -> Iterator[tuple[Job, Base]]:
         """Yield one run per budget and end rate, each from scratch."""
         for ptpp, steps in self._budgets(model):
             for end in self._asked.end:
@@ -115,7 +115,7 @@ class _Plan:
                 at = self._points(model, steps) | {steps}
                 yield self._base_job(model, seed, ptpp, phase, at, start={"seed": seed}, steps=[0, steps])
 
-    def ladder(self, model: Model, seed: int) -> Iterator[tuple[Job, Base | None]]:
+    def trunk_and_branches(self, model: Model, seed: int) -> Iterator[tuple[Job, Base | None]]:
         """Yield the stages of one trunk and the decays that branch off it."""
         start: Plain = {"seed": seed}
         done, needs = 0, tuple[str, ...]()

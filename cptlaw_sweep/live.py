@@ -59,7 +59,7 @@ class Live:
         self._sinks = [_sink(kind, job, store) for kind in job.run.get("log", ()) if kind != "jsonl"]
         self._shared = {name: job.columns[name] for name in _COLUMNS if job.columns.get(name) is not None}
 
-    def measured(self, rows: list[MeasuredRow]) -> None:
+    def write_losses(self, rows: list[MeasuredRow]) -> None:
         """Tell the losses of one measurement."""
         for row in rows:
             plain = {key: value for key, value in row.items() if value is not None}
@@ -68,7 +68,7 @@ class Live:
                 log({f"eval/{row['eval']}": row["loss"]}, row["step"], row["tokens"])
         self._flush()
 
-    def stepped(self, step: int, tokens: int, loss: float, lr: float, tokens_per_second: float) -> None:
+    def write_step(self, step: int, tokens: int, loss: float, lr: float, tokens_per_second: float) -> None:
         """Tell the mean training loss since the last call."""
         row = {"step": step, "tokens": tokens, "train_loss": loss, "lr": lr, "tokens_per_second": tokens_per_second}
         self._fresh["steps"].append(_line(row))

@@ -225,7 +225,7 @@ class Training:
         if self._live is not None:
             tokens = self.step * self.batch * self.context
             speed = steps_per_second * self.batch * self.context
-            self._live.stepped(self.step, tokens, loss, self.lr[self.step], speed)
+            self._live.write_step(self.step, tokens, loss, self.lr[self.step], speed)
 
     def _backward(self) -> torch.Tensor:
         """Accumulate the gradient of one step over its micro-batches; return the mean loss of this process."""
@@ -278,7 +278,7 @@ class Training:
                     self.rows += [{**row, "merge_weight": weight} for row in self._losses()]
         self.model.train()
         if self._live is not None:
-            self._live.measured(fresh)
+            self._live.write_losses(fresh)
         if saved_models.is_kept(self.job, self.rows, self.step):
             self._keep_model()
 

@@ -53,13 +53,13 @@ class SweepProgress:
         self._last_line = time.monotonic()
         self._bar.write(f"sweep: {text}", file=self._stream)
 
-    def finished(self, job: Job) -> None:
+    def count_finished(self, job: Job) -> None:
         """Count a finished job."""
         self.done[job.id] = job
         self._settled += job.tokens
         self._show(0, at_once=len(self.done) == len(self._sweep.jobs))
 
-    def failed(self, job: Job, reason: str) -> None:
+    def count_failed(self, job: Job, reason: str) -> None:
         """Say which job failed, and why."""
         self.failures[job.id] = reason
         self._settled += job.tokens  # nothing of it is left to wait for

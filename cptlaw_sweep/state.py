@@ -21,7 +21,7 @@ NOTES = "training.json"
 MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
-def local(tensor: torch.Tensor) -> torch.Tensor:
+def local_part(tensor: torch.Tensor) -> torch.Tensor:
     """Return the part of a tensor that this process holds: all of it, unless it is sharded."""
     return tensor.to_local() if hasattr(tensor, "to_local") else tensor  # type: ignore[no-any-return, unused-ignore]
 
@@ -54,7 +54,7 @@ def snapshot(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, whole:
 
 
 def _copy(tensor: torch.Tensor) -> torch.Tensor:
-    return local(tensor.detach()).to("cpu", copy=True).contiguous()
+    return local_part(tensor.detach()).to("cpu", copy=True).contiguous()
 
 
 def write(folder: Path, tensors: Tensors, part: int, parts: int, *, sharded: bool) -> None:
@@ -91,12 +91,12 @@ def load(folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
     read = _Parts([folder / _name(index, there) for index in range(there if notes["sharded"] else 1)])
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            local(parameter).copy_(read.part(f"weight.{name}", parameter, part, parts))
+            local_part(parameter).copy_(read.part(f"weight.{name}", parameter, part, parts))
             if f"exp_avg.{name}" not in read:
                 continue
             state = {moment: torch.zeros_like(parameter, dtype=torch.float32) for moment in MOMENTS}
             for moment, tensor in state.items():
-                local(tensor).copy_(read.part(f"{moment}.{name}", parameter, part, parts))
+                local_part(tensor).copy_(read.part(f"{moment}.{name}", parameter, part, parts))
             state["step"] = read.first(f"step.{name}").to(parameter.device)
             optimizer.state[parameter] = state
         for name, buffer in model.named_buffers():

@@ -99,7 +99,7 @@ def status_of(sweep: Sweep, store: Store) -> SweepStatus:
         if job.id in done:
             row |= {"status": "finished", "done": job.tokens}
         elif job.id in failed:
-            row |= {"status": "failed", "reason": store.failed(job.id)}
+            row |= {"status": "failed", "reason": store.failure_of(job.id)}
             message = f"{job.name}: {row['reason']}"
             findings.append(Finding("error", "failed", message, "Try again.", remedy=Remedy("retry_failed", True)))
         elif job.id in begun or f"{file_name(job.name, job.id)}.jsonl" in live:

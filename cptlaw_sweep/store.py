@@ -269,11 +269,11 @@ class Store:
 
     # Jobs
 
-    def finished(self, job_id: str) -> bool:
+    def is_finished(self, job_id: str) -> bool:
         """Whether a job has all its results here."""
         return self.exists(f"done/{job_id}.json")
 
-    def failed(self, job_id: str) -> str | None:
+    def failure_of(self, job_id: str) -> str | None:
         """Return why a job failed, or nothing."""
         try:
             return str(self.read_json(f"failed/{job_id}.json")["reason"])

@@ -201,7 +201,7 @@ def tune_lr(
             chosen.run(plan, place.url, retry_failed=False, progress=progress)
 
         def last(job: Job) -> float | None:
-            rows = place.get_result(job.id) if place.finished(job.id) else []
+            rows = place.get_result(job.id) if place.is_finished(job.id) else []
             measured = [row for row in rows if row["eval"] == ("source" if job.kind == "base" else "target")]
             return float(measured[-1]["loss"]) if measured else None
 

@@ -114,7 +114,7 @@ def jobs_table(sweep: Sweep, store: Store, failures: Mapping[str, str] | None = 
         row: dict[str, Any] = {"job": job.name} | {
             name: getattr(job, name) for name in ("kind", "id", "tokens", "flops")
         }
-        reason = (failures or {}).get(job.id) or (store.failed(job.id) if job.id in failed else None)
+        reason = (failures or {}).get(job.id) or (store.failure_of(job.id) if job.id in failed else None)
         if job.id in finished:
             report = store.get_report(job.id)
             row |= {

@@ -366,12 +366,12 @@ def run_of_answer(
     found = read_answer(answer)
     if lr_peak is None and found.lr_peak is None:
         raise UsageError("the answer says no peak rate: its runs were all of one. Give it with lr_peak= (--lr-peak).")
-    peak = within(lr_peak if lr_peak is not None else found.lr_peak, "lr_peak", math.ulp(0.0), HIGHEST_RATE)
-    row = whole(context, "context", *CONTEXTS)
-    devices = 1 if gpus is None else whole(str(gpus).lower().partition("x")[0], "gpus", 1, MOST_GPUS)
-    heat, floor = within(warmup, "warmup", 0.0, 1.0), within(end, "end", 0.0, 1.0)
+    peak = parse_in_range(lr_peak if lr_peak is not None else found.lr_peak, "lr_peak", math.ulp(0.0), HIGHEST_RATE)
+    row = parse_whole_number(context, "context", *CONTEXTS)
+    devices = 1 if gpus is None else parse_whole_number(str(gpus).lower().partition("x")[0], "gpus", 1, MOST_GPUS)
+    heat, floor = parse_in_range(warmup, "warmup", 0.0, 1.0), parse_in_range(end, "end", 0.0, 1.0)
     advised = 2 ** round(math.log2(min(max((found.batch_tokens or 256 * row) / row, 1.0), MOST_ROWS)))
-    most = advised if batch is None else whole(batch, "batch", 1, MOST_ROWS)
+    most = advised if batch is None else parse_whole_number(batch, "batch", 1, MOST_ROWS)
     # Each device does the same number of rows.
     rows = max(1, min(most, int(found.tokens / (row * LEAST_STEPS))) // devices) * devices
     steps = math.ceil(found.tokens / (row * rows))
@@ -412,7 +412,7 @@ def _for_devices(devices: int, rows: int) -> str:
     return f"{some}: {rows} rows a step, {rows // devices} on each"
 
 
-def within(value: Any, name: str, low: float, high: float) -> float:
+def parse_in_range(value: Any, name: str, low: float, high: float) -> float:
     """Read a number in a range, such as ``"10%"``."""
     number = parse_quantity(value, name)
     if not low <= number <= high:
@@ -422,9 +422,9 @@ def within(value: Any, name: str, low: float, high: float) -> float:
     return number
 
 
-def whole(value: object, name: str, low: int, high: int) -> int:
+def parse_whole_number(value: object, name: str, low: int, high: int) -> int:
     """Read a whole number in a range, such as ``"4K"``."""
-    number = within(value, name, low, high)
+    number = parse_in_range(value, name, low, high)
     if number != int(number):
         raise UsageError(f"{name}: {shown(value)}. Expected a whole number.")
     return int(number)

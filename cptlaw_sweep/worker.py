@@ -25,7 +25,7 @@ def run_job(job_dict: Mapping[str, object], store_url: str) -> None:
     """
     job, store = Job.from_dict(job_dict), Store(store_url)
     # The state of a stage is removed once its children are done, and trained again where the recipe grew a branch.
-    if store.finished(job.id) and (not job.definition.get("keep") or store.exists(f"models/{job.id}")):
+    if store.is_finished(job.id) and (not job.definition.get("keep") or store.exists(f"models/{job.id}")):
         return
     processes, nodes = (int(job.run.get(name, 1)) for name in ("processes", "nodes"))
     # The launcher sets WORLD_SIZE: a process of it must train, not launch again.
@@ -39,7 +39,7 @@ def run_job(job_dict: Mapping[str, object], store_url: str) -> None:
         else:
             from cptlaw_sweep.loop import train as work
 
-            quiet()
+            silence_libraries()
         rows, report = work(job, store, cache_folder())
         if first:
             store.put_result(job.id, rows, report)
@@ -77,7 +77,7 @@ def reason_of(error: BaseException) -> str:
     return f"{kind}: {text[:300]}"
 
 
-def quiet() -> None:
+def silence_libraries() -> None:
     """Keep the libraries from telling of every file that they read: the sweep tells how it goes."""
     import logging
 
@@ -130,7 +130,7 @@ def run_in_processes(job: Job, store: Store, processes: int) -> None:
     asked = ["-m", "cptlaw_sweep.worker", store.url, job.id, str(os.getpid())]
     ended = subprocess.run([*command, *asked], check=False)
     is_first = nodes == 1 or _node() == 0
-    if is_first and not store.finished(job.id) and store.failed(job.id) is None:
+    if is_first and not store.is_finished(job.id) and store.failure_of(job.id) is None:
         store.put_failure(job.id, f"its processes ended with code {ended.returncode}")
 
 

@@ -19,7 +19,7 @@ import pandas as pd
 
 import cptlaw as cl
 from cptlaw.reporting.figures import Figure
-from cptlaw.reporting.figures.figure import blank
+from cptlaw.reporting.figures.figure import blank_drawing
 from cptlaw.reporting.images import write_images
 from cptlaw.schedules import Phase, Schedule, areas
 
@@ -216,7 +216,7 @@ def story() -> Figure:
     best = cl.plan.min_tokens(target, source, **MODEL, **LIMITS)
     fan = cl.figures.interval_fan(target, MIX, runs.on("target").where(MEASURED).frame)
     plan = cl.figures.forgetting_map(target, source, plan=best, **MODEL, **LIMITS)
-    drawing = blank(height=430)
+    drawing = blank_drawing(height=430)
     for side, figure in (("", fan), ("2", plan)):
         for trace in figure.drawing.data:
             drawing.add_trace({**trace.to_plotly_json(), "xaxis": f"x{side}", "yaxis": f"y{side}"})

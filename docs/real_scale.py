@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from cptlaw.reporting.figures.figure import COLOURS, GRID, INK, QUIET, SYMBOLS, blank
+from cptlaw.reporting.figures.figure import COLOURS, GRID, INK, QUIET, SYMBOLS, blank_drawing
 from cptlaw.reporting.images import write_images
 
 DOCS = Path(__file__).parent
@@ -44,7 +44,7 @@ def draw(narrow: bool = False) -> Any:
     """Return the drawing, its panels below each other where it is narrow."""
     points = table("points").astype({"x": float, "y": float})
     by_panel = dict(tuple(points.groupby("panel", sort=False)))
-    drawing = blank().update_layout(NARROW if narrow else WIDE)
+    drawing = blank_drawing().update_layout(NARROW if narrow else WIDE)
     _replay(drawing, by_panel["replay"])
     _exponents(drawing, by_panel["exponents"])
     _gain(drawing, by_panel["gain"])

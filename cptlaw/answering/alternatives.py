@@ -87,10 +87,10 @@ def alternatives(
         return ()
     without = {role: np.exp(one) for role, one in logs.items()}
     base = {"target": base_target_loss, "source": base_source_loss}
-    return instead(base, without, forgetting, point["tokens"], point["n_params"])
+    return merge_and_adapters(base, without, forgetting, point["tokens"], point["n_params"])
 
 
-def instead(
+def merge_and_adapters(
     base: Mapping[str, float], without: Mapping[str, Any], forgetting: float, tokens: float, n_params: float
 ) -> tuple[Mapping[str, Any], ...]:
     """Return the merge of a run without replay that comes nearest to some forgetting, and that run as an adapter.

@@ -103,7 +103,7 @@ def headline(answer: Answer) -> str:
     mix += f"; weights {weights}" if (weights := weights_text(answer)) else ""
     mix += "" if answer.method is None else f"; method {answer.method}"
     mix += "" if answer.vocab_added is None else f"; {answer.vocab_added:g} tokens added to the vocabulary"
-    return f"{mix} ({_spent(answer)})"
+    return f"{mix} ({_compute_text(answer)})"
 
 
 def _infeasible(answer: Answer) -> str:
@@ -122,7 +122,7 @@ def _searched_range(answer: Answer) -> str:
     return "" if ends is None else f" from {format_percent(ends[0])} to {format_percent(ends[1])}"
 
 
-def _spent(answer: Answer) -> str:
+def _compute_text(answer: Answer) -> str:
     text = f"{PLAN_FIELDS['flops'].text(answer.flops)} FLOPs"
     if answer.hardware and (answer.gpu_hours or 0.0) >= LEAST_HOURS:
         text += f", {Hardware(**answer.hardware).cost_text(answer.flops or 0.0)}"
@@ -245,7 +245,7 @@ def detail_lines(answer: Answer) -> list[Line]:
         lines.append(("other rates", _other_rates(answer)))
     if answer.batch_options:
         lines.append(("batch", _batch(answer)))
-    lines += [("or no replay", _instead(one)) for one in answer.alternatives if one.get("measured_on")]
+    lines += [("or no replay", _alternative_text(one)) for one in answer.alternatives if one.get("measured_on")]
     if answer.other_sizes:
         lines.append(("same compute", "; ".join(_change_of_mix(answer, mix) for mix in answer.other_sizes)))
     if answer.rule_of_thumb is not None:
@@ -350,7 +350,7 @@ def _change_of_mix(answer: Answer, mix: Mapping[str, Any]) -> str:
     return text if mix.get("forgetting") is None else f"{text}, forgetting {short_percent(mix['forgetting'])}"
 
 
-def _instead(other: Mapping[str, Any]) -> str:
+def _alternative_text(other: Mapping[str, Any]) -> str:
     merged = other["method"] == "merge"
     kind = (
         f"merged back at {other['merge_weight']:g}"

@@ -62,7 +62,7 @@ def best_kind(runs: Runs, question: Asked, where: str | None, ask: Callable[[str
         best,
         method=levels.get("method"),
         vocab_added=levels.get("vocab_added"),
-        other_kinds=tuple(_beside(name, answers[name]) for name in order[1:]),
+        other_kinds=tuple(_kind_summary(name, answers[name]) for name in order[1:]),
         findings=by_severity([*best.findings, *notes]),
     )
 
@@ -128,7 +128,7 @@ def _rank(answer: Answer) -> tuple[bool, float]:
     return not answer.feasible, np.inf if value is None else value
 
 
-def _beside(name: str, answer: Answer) -> Mapping[str, object]:
+def _kind_summary(name: str, answer: Answer) -> Mapping[str, object]:
     """Return an answer in words and numbers, to stand beside the best."""
     if not answer.feasible:
         return {"change": f"{name}: {answer.lines[0][1]}"}

@@ -63,7 +63,7 @@ def plan(
     wider = _best(question, fits, {**given, **whole})
     if not wider.feasible:
         return _with_end(question, wider)
-    return replace(wider, findings=by_severity([*wider.findings, _beyond(found, wider)]))
+    return replace(wider, findings=by_severity([*wider.findings, _replay_beyond_runs(found, wider)]))
 
 
 def _with_end(question: Asked, refused: MixPlan) -> MixPlan:
@@ -87,7 +87,7 @@ def _with_end(question: Asked, refused: MixPlan) -> MixPlan:
     return replace(refused, findings=by_severity([*refused.findings, note]))
 
 
-def _beyond(found: MixPlan, wider: MixPlan) -> Finding:
+def _replay_beyond_runs(found: MixPlan, wider: MixPlan) -> Finding:
     """Say that only a share of replay beyond those that were run keeps the limits."""
     low, high, needed = found.mix.low, found.mix.high, wider.replay or 0.0
     return Finding(

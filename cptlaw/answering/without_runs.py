@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from cptlaw.answering import batches
-from cptlaw.answering.alternatives import ENDS, instead
+from cptlaw.answering.alternatives import ENDS, merge_and_adapters
 from cptlaw.answering.question import RISK, Asked
 from cptlaw.answering.result import Answer
 from cptlaw.answering.takes import MIX, SURER, lowest_probability
@@ -331,7 +331,9 @@ def _alternatives(setting: Setting, question: Asked, at: Mapping[str, float]) ->
         "source": np.array([1.0 + lost.quantile(end)[0] for end in ENDS]),
         "target": np.array([np.exp(-won.quantile(1.0 - end)[0]) for end in ENDS]),
     }
-    result = instead({"source": 1.0, "target": 1.0}, without, at["forgetting"], at["tokens"], setting.n_params)
+    result = merge_and_adapters(
+        {"source": 1.0, "target": 1.0}, without, at["forgetting"], at["tokens"], setting.n_params
+    )
     base = question.base_target_loss  # without it the loss itself is not known, but for its fall
     return tuple(
         {

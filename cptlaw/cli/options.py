@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def several(*decorators: Callable[[Any], Any]) -> Callable[[Command], Command]:
+def option_group(*decorators: Callable[[Any], Any]) -> Callable[[Command], Command]:
     """Apply decorators so that the first one stands first in the help."""
 
     def apply(command: Command) -> Command:
@@ -50,11 +50,11 @@ def _store_flag(key: str) -> Callable[[click.Context, click.Parameter, bool], No
 
 # Kept in the context, not handed to the verb: how an answer is shown is decided where it is printed, so no verb has to
 # carry these four to `show`.
-loudness = several(
+loudness = option_group(
     click.option("-v", "--verbose", is_flag=True, expose_value=False, callback=_loudness, help="Every finding."),
     click.option("-q", "--quiet", is_flag=True, expose_value=False, callback=_loudness, help="The answer alone."),
 )
-as_json = several(
+as_json = option_group(
     click.option(
         "--json",
         is_flag=True,
@@ -83,7 +83,7 @@ interval = click.option(
     help="Probability that the intervals hold, as 0.9 or 90%.",
 )
 
-reading = several(
+reading = option_group(
     click.option("--source-eval", metavar="EVAL", help="The eval of what the base model knew, if not called source."),
     click.option("--target-eval", metavar="EVAL", help="The eval of the new domain, if not called target."),
     click.option(
@@ -115,9 +115,9 @@ reading = several(
         help="Keep runs that did not finish, and all of a sweep of rates and not the best of each cell alone.",
     ),
 )
-table = several(click.argument("runs", type=click.Path()), reading)
+table = option_group(click.argument("runs", type=click.Path()), reading)
 
-rows = several(
+rows = option_group(
     click.option(
         "--on",
         metavar="EVAL",
@@ -137,7 +137,7 @@ law = click.option(
     help="A law, of which `cptlaw laws` lists all; auto averages those that the columns allow.",
 )
 
-search = several(
+search = option_group(
     click.option(
         "--delta", callback=quantity, metavar="X", help="Huber threshold on log residuals. [default: the law's]"
     ),
@@ -145,7 +145,7 @@ search = several(
     seed,
 )
 
-restraint = several(
+restraint = option_group(
     click.option("--fix", multiple=True, metavar="NAME=X", help="Hold a parameter, as in alpha=0.34."),
     click.option("--tie", multiple=True, metavar="NAME,NAME", help="Give parameters one value, as in alpha,beta."),
     click.option("--bound", multiple=True, metavar="NAME=LOW:HIGH", help="Keep a parameter in a range."),
@@ -202,7 +202,7 @@ def output(kind: str, metavar: str, text: str, required: bool = False) -> Callab
 
         option = click.option("-o", "--output", required=required, metavar=metavar, type=click.Path(), help=text)
         force = click.option("--force", is_flag=True, help="Let -o overwrite a file of another kind.")
-        return several(option, force)(checked)  # type: ignore[return-value]
+        return option_group(option, force)(checked)  # type: ignore[return-value]
 
     return apply
 

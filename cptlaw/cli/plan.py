@@ -41,7 +41,7 @@ def question(name: str, scenario: Any, sides: tuple[Any, ...]) -> Callable[[Call
             show(getattr(cl.plan, name.replace("-", "_"))(*fits, **asked))
 
         run.__doc__ = described.__doc__
-        decorated = options.several(*sides, of_scenario(scenario), options.strict, options.as_json)(run)
+        decorated = options.option_group(*sides, of_scenario(scenario), options.strict, options.as_json)(run)
         return plan.command(name)(decorated)
 
     return make
@@ -112,9 +112,9 @@ def schedule() -> None:
 
 
 @plan.command("whole-schedule")
-@options.several(target, source, of_scenario(scenarios.WholeSchedule))
+@options.option_group(target, source, of_scenario(scenarios.WholeSchedule))
 @options.output("RATES", "LR.csv", "Write the rates, for file: in a schedules file.")
-@options.several(options.strict, options.as_json)
+@options.option_group(options.strict, options.as_json)
 def whole_schedule(output: str | None, force: bool, **asked: Any) -> None:
     """Find the rate of every CPT step, never rising, and the nearest schedule with a name.
 
@@ -151,7 +151,7 @@ def critical_point() -> None:
 
 
 @plan.command("mix")
-@options.several(
+@options.option_group(
     click.argument("runs", required=False, type=click.Path()),
     click.option("--fit", "fits", multiple=True, metavar="FIT.json", help="Fit of an eval's loss. May be repeated."),
     of_scenario(scenarios.MixOfCorpora),

@@ -27,7 +27,7 @@ PARTS = 15  # of a report of two fits with a plan
     ),
 )
 @options.table
-@options.several(plans.target, plans.source)
+@options.option_group(plans.target, plans.source)
 @of_scenario(ReportOfRuns, but=("repetition",))
 @click.option("--png", metavar="DIR", type=click.Path(), help="Write each figure as PNG too.")
 @click.option("--pdf", metavar="DIR", type=click.Path(), help="Write each figure as PDF too.")

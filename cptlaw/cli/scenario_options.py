@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from cptlaw.cli.options import Command, several
+from cptlaw.cli.options import Command, option_group
 from cptlaw.planning.options import Entry
 from cptlaw.planning.scenario import options_of
 
@@ -23,7 +23,7 @@ def of_scenario(scenario: Any, but: tuple[str, ...] = ()) -> Callable[[Command],
         Names to leave out.
     """
     known = {name: option for name, option in options_of(scenario).items() if name not in but}
-    return several(*(_option(name, option, name in scenario.__required_keys__) for name, option in known.items()))
+    return option_group(*(_option(name, option, name in scenario.__required_keys__) for name, option in known.items()))
 
 
 def _option(name: str, option: Entry, required: bool) -> Any:

@@ -91,7 +91,7 @@ class Grammar:
     sample: str = ""
     reads: tuple[tuple[float, str, float], ...] = ()
 
-    def renamed(self, name: str) -> str:
+    def metric_name(self, name: str) -> str:
         """Return what a metric is called."""
         for pattern, new in self.names.items():
             match = pattern.fullmatch(name)

@@ -140,7 +140,7 @@ def _numbers(
         on = "" if named in _VALIDATION else f"{named} "
         for pair in line.pairs.finditer(text[match.end() :]):
             given.setdefault(line.under.format(name=pair["name"].strip(), set=on), to_number(pair["value"]))
-    values = {grammar.renamed(name): value for name, value in given.items()}
+    values = {grammar.metric_name(name): value for name, value in given.items()}
     values.pop("", None)
     step = first_of(values, STEP_NAMES) if step is None else step
     values.pop("step", None)

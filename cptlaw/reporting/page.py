@@ -26,7 +26,7 @@ from cptlaw.reporting.figures import Figure
 from cptlaw.reporting.figures.figure import asset
 from cptlaw.reporting.images import write_images
 from cptlaw.reporting.points import score_table
-from cptlaw.reporting.still import still
+from cptlaw.reporting.still import drawing_to_svg
 from cptlaw.result import Line, Result, Table
 from cptlaw.runs import Runs
 from cptlaw.runs.metrics import unit_of
@@ -242,6 +242,6 @@ def _drawing(figure: Figure, place: int, markup: Any) -> dict[str, object]:
         "caption": figure.caption,
         "height": figure.height,
         "json": markup(text),
-        "still": markup(still(figure.drawing, f"{figure.title}: {figure.caption}")),
+        "still": markup(drawing_to_svg(figure.drawing, f"{figure.title}: {figure.caption}")),
         "csv": f"data:text/csv;base64,{base64.b64encode(content).decode()}" if small else "",
     }

@@ -9,7 +9,7 @@ from string import Template
 from cptlaw.findings import Finding, group
 from cptlaw.reporting.figures.figure import Figure, asset
 from cptlaw.reporting.page import policy
-from cptlaw.reporting.still import still
+from cptlaw.reporting.still import drawing_to_svg
 from cptlaw.result import Line, Result, Table
 
 
@@ -57,7 +57,7 @@ def plain_page(
 
 def _picture(figure: Figure) -> str:
     caption = html.escape(figure.caption)
-    return f"<figure>{still(figure.drawing, figure.title)}<figcaption>{caption}</figcaption></figure>\n"
+    return f"<figure>{drawing_to_svg(figure.drawing, figure.title)}<figcaption>{caption}</figcaption></figure>\n"
 
 
 def _pairs(lines: Iterable[Line]) -> str:

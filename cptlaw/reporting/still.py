@@ -30,7 +30,7 @@ CONTOURS = 7  # of a map whose levels are not named
 INK, QUIET, GRID = "#1f2328", "#59636e", "#e3e6ea"
 
 
-def still(drawing: Drawing, label: str) -> str:
+def drawing_to_svg(drawing: Drawing, label: str) -> str:
     """Return a Plotly figure as an SVG element.
 
     Parameters

@@ -66,7 +66,7 @@ class Queue:
             elif job.id in failed and retry_failed:
                 store.forget_failure(job.id)
             elif job.id in failed:
-                self.fail(job, store.failed(job.id) or "no reason was recorded", record=False)
+                self.fail(job, store.failure_of(job.id) or "no reason was recorded", record=False)
 
     def __bool__(self) -> bool:
         """Whether there is anything left to do."""
@@ -106,9 +106,9 @@ class Queue:
         if lost is not None:
             self.fail(job, lost)
             return
-        reason = self._store.failed(job.id)
+        reason = self._store.failure_of(job.id)
         whole = job.id not in self._again or self._store.exists(f"models/{job.id}")
-        if reason is None and whole and self._store.finished(job.id):
+        if reason is None and whole and self._store.is_finished(job.id):
             self.finish(job)
         else:
             self.fail(job, reason or "the worker ended without a result", record=reason is None)
@@ -121,7 +121,7 @@ class Queue:
             if not self._lacks[child]:
                 self._push(child)
         self._pruned.finished(job)
-        self._progress.finished(job)
+        self._progress.count_finished(job)
 
     def fail(self, job: Job, reason: str, *, record: bool = True) -> None:
         """Note that a job has failed; those that need it cannot start, and are not recorded as failed themselves.
@@ -139,14 +139,14 @@ class Queue:
                 self._store.put_failure(job.id, reason)
             except OSError as error:  # a full disk: the table of this session still tells
                 reason = f"{reason} (and this could not be recorded: {error})"
-        self._progress.failed(job, reason)
+        self._progress.count_failed(job, reason)
         lost = [job]
         while lost:
             cause = lost.pop()
             for key in self._children.get(cause.id, ()):
                 if key in self.waiting:
                     child = self.waiting.pop(key)
-                    self._progress.failed(child, f"needs {cause.name}, which failed")
+                    self._progress.count_failed(child, f"needs {cause.name}, which failed")
                     lost.append(child)
 
     def _push(self, key: str) -> None:

@@ -73,7 +73,7 @@ class RayEngine:
                     job = running.pop(reference)
                     queue.settle(job, self._reason(ray, reference))
                 progress.tick(running.values())
-                if not ended and (lacking := rooms.lacking(running.values())):
+                if not ended and (lacking := rooms.missing_resources(running.values())):
                     for reference, job in list(running.items()):
                         ray.cancel(reference, force=True)
                         del running[reference]
@@ -123,7 +123,7 @@ class _Rooms:
         self._ray, self._patience = ray, patience
         self._last_look = self._fine = time.monotonic()
 
-    def lacking(self, jobs: Iterable[Job]) -> str | None:
+    def missing_resources(self, jobs: Iterable[Job]) -> str | None:
         """Return what no node has, once no job has had room on any node for longer than the patience."""
         now = time.monotonic()
         if now - self._last_look < min(LOOK_SECONDS, self._patience):

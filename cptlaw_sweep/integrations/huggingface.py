@@ -36,7 +36,7 @@ RAISED = 300  # steps after which a warm-up that still goes on is waited for no 
 MOST_RATES = 100_000  # steps at which the planned rate is asked for; in between it is drawn straight
 
 
-def harmless(hook: Callable[..., None]) -> Callable[..., None]:
+def warn_on_errors(hook: Callable[..., None]) -> Callable[..., None]:
     """Let a hook of the callback fail without ending the training: it warns, once, and the callback stays silent."""
 
     @functools.wraps(hook)
@@ -146,7 +146,7 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
         self._trainer = trainer
         return self
 
-    @harmless
+    @warn_on_errors
     def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: object, **given: Any) -> None:
         """Read the whole plan of the learning rate, choose when to look, and measure the base model."""
         past = {entry["step"]: entry["learning_rate"] for entry in state.log_history if "learning_rate" in entry}
@@ -195,7 +195,7 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
             if self._held_out is not None and "measured/rows" in entry:
                 self._held_out.keep(int(entry["measured/rows"]))
 
-    @harmless
+    @warn_on_errors
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: object, **given: Any) -> None:
         """Note the rate where it is not planned; at a look measure, forecast the end and give advice."""
         if self._rates and given.get("optimizer") is not None:
@@ -232,7 +232,7 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
         found = {f"measured/{name}_loss": loss for name, loss in losses.items() if math.isfinite(loss)}
         self._log({**found, "measured/rows": float(self._held_out.rows)}, state)
 
-    @harmless
+    @warn_on_errors
     def on_evaluate(
         self,
         args: TrainingArguments,

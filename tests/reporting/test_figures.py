@@ -246,7 +246,7 @@ def test_figures_in_a_notebook_need_no_network(monkeypatch):
     from cptlaw.reporting.figures import figure as room
 
     monkeypatch.setattr(room, "_BROUGHT", [])
-    drawing = room.blank()
+    drawing = room.blank_drawing()
     drawing.add_scatter(x=[1], y=[2], name="</script>")
     shown = room.Figure("a", "A <title>", "caption", pd.DataFrame({"x": [1]}), drawing)
     first, second = shown._repr_html_(), shown._repr_html_()

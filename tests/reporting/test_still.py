@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 
 pytest.importorskip("plotly", reason="figures need Plotly: pip install 'cptlaw[report]'")
-from cptlaw.reporting.figures.figure import axis, blank
-from cptlaw.reporting.still import still
+from cptlaw.reporting.figures.figure import axis, blank_drawing
+from cptlaw.reporting.still import drawing_to_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 def drawn(drawing):
-    text = still(drawing, 'A "label" & more')
+    text = drawing_to_svg(drawing, 'A "label" & more')
     return ElementTree.fromstring(text.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1))
 
 
 def test_points_lie_where_their_axes_say():
-    drawing = blank()
+    drawing = blank_drawing()
     drawing.add_scatter(x=[1e6, 1e7, 1e8], y=[1.0, 2.0, 3.0], mode="markers", name="runs")
     drawing.update_layout(xaxis=axis("tokens", values=[1e6, 1e8]), yaxis=axis("loss"))
     marks = drawn(drawing).findall(f"{SVG}circle")[-3:]
@@ -30,7 +30,7 @@ def test_points_lie_where_their_axes_say():
 
 def test_a_contour_is_where_the_values_cross_it():
     x, y = np.linspace(0, 10, 21), np.linspace(0, 1, 11)
-    drawing = blank()
+    drawing = blank_drawing()
     drawing.add_contour(
         x=x, y=y, z=np.tile(x, (11, 1)) - 5.2, contours={"type": "constraint", "operation": "<", "value": 0.0}
     )
@@ -42,15 +42,15 @@ def test_a_contour_is_where_the_values_cross_it():
 
 
 def test_nothing_of_a_name_is_markup_and_no_style_stands_in_it():
-    drawing = blank()
+    drawing = blank_drawing()
     drawing.add_scatter(x=[0, 1], y=[0, 1], name='<script>alert("x")</script>')
-    text = still(drawing, '"><script>')
+    text = drawing_to_svg(drawing, '"><script>')
     assert "<script" not in text
     assert "style=" not in text
 
 
 def test_panels_that_match_share_their_range():
-    drawing = blank()
+    drawing = blank_drawing()
     drawing.add_scatter(x=[0, 1], y=[0, 10], mode="markers")
     drawing.add_scatter(x=[0, 1], y=[0, 1], mode="markers", xaxis="x2", yaxis="y2")
     drawing.update_layout(

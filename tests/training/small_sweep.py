@@ -45,10 +45,10 @@ class Silent:
     def __init__(self):
         self.done, self.failures = [], {}
 
-    def finished(self, job):
+    def count_finished(self, job):
         self.done.append(job.name)
 
-    def failed(self, job, reason):
+    def count_failed(self, job, reason):
         self.failures[job.name] = reason
 
     def tick(self, running):

@@ -53,14 +53,14 @@ class NodeKiller(threading.Thread):
 
         first = self.sweep.jobs[0]
         while not self.store.tokens_so_far(first.id):
-            if self.store.finished(first.id):
+            if self.store.is_finished(first.id):
                 return
             time.sleep(0.02)
         # Only one job can run before the first is finished, so the node without a free CPU is its node.
         busy = [key for key, free in available_resources_per_node().items() if free.get("CPU", 0) < 1]
         node = next(node for node in self.cluster.worker_nodes if node.node_id in busy)
         self.cluster.remove_node(node, allow_graceful=False)
-        if not self.store.finished(first.id):
+        if not self.store.is_finished(first.id):
             self.killed_at = self.store.tokens_so_far(first.id) / first.tokens
 
 

@@ -112,7 +112,7 @@ def test_a_node_of_slurm_is_lost_and_the_losses_are_the_same(submitit, cluster, 
         node = cluster.busy_node()
         killed["processes"] = cluster.lose(node)
         killed["at"] = store.tokens_so_far(first.id) / first.tokens
-        killed["finished"] = store.finished(first.id)
+        killed["finished"] = store.is_finished(first.id)
 
     threading.Thread(target=lose_a_node, daemon=True).start()
     progress, began = Silent(), time.monotonic()

@@ -95,7 +95,7 @@ def test_the_last_or_the_best_is_kept_alone(recipe, tmp_path, keep):
     adapt = {**RECIPE["adapt"], "replay": 0, "schedules": {"schedule": "constant", "peak": [5e-3, 1.0], "warmup": 5}}
     sweep, store = prepared(recipe(adapt={**adapt, "keep": keep, "ptpp": 4}), tmp_path / "out")
     train_here(sweep, store)
-    for job in (job for job in sweep.jobs if job.kind == "adapt" and store.finished(job.id)):
+    for job in (job for job in sweep.jobs if job.kind == "adapt" and store.is_finished(job.id)):
         rows = [row for row in store.get_result(job.id) if row["eval"] == "target" and row["step"]]
         best = min(rows, key=lambda row: row["loss"])["step"]
         assert kept_steps(store, job.id) == [best if keep == "best" else rows[-1]["step"]]

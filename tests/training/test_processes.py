@@ -76,14 +76,14 @@ def test_two_processes_measure_what_one_does_though_killed_on_the_way(recipe, tm
 
     first = ask(shared, trunk)
     while not shared.tokens_so_far(trunk.id):
-        assert first.poll() is None, shared.failed(trunk.id)
+        assert first.poll() is None, shared.failure_of(trunk.id)
         time.sleep(0.02)
     first.send_signal(signal.SIGKILL)
     first.wait()
     while still_training(trunk):
         time.sleep(0.1)
-    assert not shared.finished(trunk.id)
-    assert shared.failed(trunk.id) is None
+    assert not shared.is_finished(trunk.id)
+    assert shared.failure_of(trunk.id) is None
 
     ask(shared, trunk).wait()
     run_job(base.to_dict(), shared.url)  # one process goes on from what two have left
@@ -145,7 +145,7 @@ def test_two_nodes_share_a_run(recipe, tmp_path):
     finally:
         for node in nodes:
             node.kill()
-    assert shared.finished(trunk.id), shared.failed(trunk.id)
+    assert shared.is_finished(trunk.id), shared.failure_of(trunk.id)
     assert shared.get_report(trunk.id)["processes"] == 2
     base = replace(again.jobs[1], run={**again.jobs[1].run, "nodes": 1})
     run_job(base.to_dict(), shared.url)

@@ -24,11 +24,11 @@ class Counting:
     def names(self, folder):
         return []
 
-    def finished(self, key):
+    def is_finished(self, key):
         self.asked += 1
         return True
 
-    def failed(self, key):
+    def failure_of(self, key):
         self.asked += 1
         return "a reason" if key in self._failed else None
 

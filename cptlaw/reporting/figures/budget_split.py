@@ -7,7 +7,7 @@ import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.planning import AllocatePlan
-from cptlaw.reporting.figures.figure import COLOURS, INK, Figure, axis, bars, blank
+from cptlaw.reporting.figures.figure import COLOURS, INK, Figure, axis, bars, blank_drawing
 from cptlaw.units import format_quantity, format_span
 
 SIZES = 61
@@ -40,7 +40,7 @@ def budget_split(plan: AllocatePlan) -> Figure:
     tokens = plan.n_params * plan.tokens / sizes
     frame = plan.loss.frame(plan.replay or 0.0, tokens).assign(n_params=sizes)
     data = pd.DataFrame({"n_params": sizes, "tokens": tokens, "target_loss": plan.loss.fit.predict(frame)})
-    drawing = blank()
+    drawing = blank_drawing()
     drawing.add_scatter(
         x=data["n_params"],
         y=data["target_loss"],

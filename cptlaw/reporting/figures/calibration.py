@@ -9,7 +9,7 @@ from cptlaw.findings import Finding
 from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.uncertainty.intervals import MIN_RUNS, bands
 from cptlaw.forecasting.comparing.metrics import metrics
-from cptlaw.reporting.figures.figure import COLOURS, QUIET, Figure, axis, bars, blank, translucent
+from cptlaw.reporting.figures.figure import COLOURS, QUIET, Figure, axis, bars, blank_drawing, rgba_of
 from cptlaw.runs.metrics import unit_of
 from cptlaw.units import format_percent
 
@@ -50,7 +50,7 @@ def calibration(fit: Fit, held_out: pd.DataFrame | None = None, interval: float 
     low = float(min(data["forecast"].min(), data["measured"].min()))
     high = float(max(data["forecast"].max(), data["measured"].max()))
     edge = 0.03 * (high - low or 1.0)
-    drawing = blank()
+    drawing = blank_drawing()
     drawing.add_scatter(
         x=[low - edge, high + edge],
         y=[low - edge, high + edge],
@@ -59,7 +59,7 @@ def calibration(fit: Fit, held_out: pd.DataFrame | None = None, interval: float 
         name="as forecast",
         hoverinfo="skip",
     )
-    style = {"color": translucent(COLOURS[0], 0.4), "thickness": 1, "width": 0}
+    style = {"color": rgba_of(COLOURS[0], 0.4), "thickness": 1, "width": 0}
     drawing.add_scatter(
         x=data["forecast"],
         y=data["measured"],

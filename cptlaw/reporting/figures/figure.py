@@ -164,7 +164,7 @@ def graph_objects() -> Any:
     return go
 
 
-def blank(height: int = 420) -> Drawing:
+def blank_drawing(height: int = 420) -> Drawing:
     """Return an empty drawing in the common style.
 
     The height is fixed and the width follows the page.
@@ -251,7 +251,7 @@ def level_text(name: str, value: object) -> str:
     return f"ptpp {text}" if name == "ptpp" else f"{text} params" if name == "n_params" else text
 
 
-def translucent(colour: str, opacity: float) -> str:
+def rgba_of(colour: str, opacity: float) -> str:
     """Return a colour such as ``#0072B2`` as ``rgba(0,114,178,0.2)``."""
     red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     return f"rgba({red},{green},{blue},{opacity:g})"

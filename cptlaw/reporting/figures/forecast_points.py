@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.fitting.uncertainty.answers import ForecastFrame, interval_words
-from cptlaw.reporting.figures.figure import COLOURS, SYMBOLS, Drawing, Figure, axis, bars, blank, level_text
+from cptlaw.reporting.figures.figure import COLOURS, SYMBOLS, Drawing, Figure, axis, bars, blank_drawing, level_text
 from cptlaw.runs.metrics import unit_of
 
 INPUTS = ("tokens", "replay", "ptpp", "n_params", "lr_peak", "step")
@@ -32,7 +32,7 @@ def forecast_points(frame: ForecastFrame) -> Figure:
     across = _most_varied(data)
     if across == POINT:
         data[POINT] = np.arange(1, len(data) + 1)
-    drawing = blank()
+    drawing = blank_drawing()
     lines = [name for name in ("law", "on") if name in data]
     lines += [name for name in INPUTS if name in data and name != across and data[name].nunique() > 1]
     groups = data.groupby(lines, sort=False, dropna=False, observed=True) if lines else [((), data)]

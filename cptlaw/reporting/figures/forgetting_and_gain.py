@@ -18,8 +18,8 @@ from cptlaw.reporting.figures.figure import (
     add_limit,
     axis,
     bars,
-    blank,
-    translucent,
+    blank_drawing,
+    rgba_of,
 )
 from cptlaw.units import format_percent, format_quantity
 
@@ -45,10 +45,10 @@ def forgetting_and_gain(answer: Any) -> Figure:
     if answer.along_replay is None:
         raise UsageError("forgetting and gain are drawn of an answer without runs. Take cl.plot(answer) for others.")
     data = pd.DataFrame([answer.along_replay(float(share)) for share in HIGHEST * np.linspace(0.0, 1.0, PLACES) ** 2])
-    drawing = blank()
+    drawing = blank_drawing()
     for field, name, place in CURVES:
         low, high = (data[field + end].to_numpy() for end in ("_lo", "_hi"))
-        fill = translucent(COLOURS[place], 0.14)
+        fill = rgba_of(COLOURS[place], 0.14)
         add_band(drawing, data["replay"].to_numpy(), low, high, fill, showlegend=False)
         drawing.add_scatter(
             x=data["replay"],

@@ -19,7 +19,7 @@ from cptlaw.planning.limits import at_risk
 from cptlaw.planning.mixes.mix import CHOSEN, FittedMix, build_mixes
 from cptlaw.planning.scenario import MinTokens, read_scenario
 from cptlaw.planning.solve import worst_excess
-from cptlaw.reporting.figures.figure import INK, MAP_COLOURS, STAR, Drawing, Figure, axis, blank
+from cptlaw.reporting.figures.figure import INK, MAP_COLOURS, STAR, Drawing, Figure, axis, blank_drawing
 from cptlaw.reporting.figures.losses_by_replay import losses_by_replay
 from cptlaw.reporting.still import tick_step
 from cptlaw.reporting.words import blocking_text
@@ -105,7 +105,7 @@ def _draw(mix: FittedMix, plan: MixPlan | None, risks: Sequence[float], max_toke
     shape = (len(replay), len(tokens))
     relative = mix.forgetting.measure == "relative"
     z = data["forgetting"].to_numpy().reshape(shape)
-    drawing = blank(height=430)
+    drawing = blank_drawing(height=430)
     drawing.add_heatmap(
         x=tokens,
         y=replay,

@@ -11,7 +11,7 @@ import pandas as pd
 from cptlaw.fitting.checking.cuts import trained_rows
 from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.uncertainty.intervals import MIN_RUNS, bands
-from cptlaw.reporting.figures.figure import COLOURS, INK, Figure, add_band, axis, blank, level_text, translucent
+from cptlaw.reporting.figures.figure import COLOURS, INK, Figure, add_band, axis, blank_drawing, level_text, rgba_of
 from cptlaw.runs.metrics import unit_of
 from cptlaw.units import format_percent, format_quantity, format_span
 
@@ -44,14 +44,14 @@ def interval_fan(
     frame = pd.DataFrame({"tokens": np.geomspace(*_range(fit, at, measured), PLACES)})
     frame = frame.assign(**{name: float(value) for name, value in at.items() if name != "tokens"})
     data = fit.forecast(frame, None).drop(columns="findings")
-    drawing = blank()
+    drawing = blank_drawing()
     colour = COLOURS[0] if fit.role != "source" else COLOURS[1]
     bounded = fit.n_runs >= MIN_RUNS
     for place, coverage in enumerate(COVERAGES if bounded else ()):
         low, high = bands(fit, frame, coverage, PROFILES)
         data[f"lo_{coverage:g}"], data[f"hi_{coverage:g}"] = low, high
         known = np.isfinite(low) & np.isfinite(high)
-        fill, name = translucent(colour, 0.16 + 0.16 * place), f"{format_percent(coverage)} interval"
+        fill, name = rgba_of(colour, 0.16 + 0.16 * place), f"{format_percent(coverage)} interval"
         add_band(drawing, frame["tokens"].to_numpy()[known], low[known], high[known], fill, name=name)
     drawing.add_scatter(
         x=data["tokens"],

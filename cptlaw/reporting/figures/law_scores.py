@@ -7,7 +7,7 @@ import pandas as pd
 from cptlaw.errors import UsageError
 from cptlaw.forecasting.comparing.baselines import BASELINES
 from cptlaw.forecasting.comparing.comparison import ORACLE, ComparisonFrame
-from cptlaw.reporting.figures.figure import COLOURS, QUIET, Figure, axis, blank
+from cptlaw.reporting.figures.figure import COLOURS, QUIET, Figure, axis, blank_drawing
 from cptlaw.units import format_percent
 
 ROW = 34  # pixels of one bar
@@ -36,7 +36,7 @@ def law_scores(frame: ComparisonFrame) -> Figure:
     if data.empty:
         raise UsageError("no law could be scored, so there is nothing to draw: see the findings of the comparison.")
     guesses = data["law"].isin([*BASELINES, ORACLE])
-    drawing = blank(height=80 + ROW * len(data))
+    drawing = blank_drawing(height=80 + ROW * len(data))
     drawing.add_bar(
         x=data["mae_rel"],
         y=data["law"],

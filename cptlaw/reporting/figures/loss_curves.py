@@ -10,7 +10,7 @@ import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.fitting.fit import Fit
-from cptlaw.reporting.figures.figure import AXES, COLOURS, DASHES, SYMBOLS, Drawing, Figure, axis, blank
+from cptlaw.reporting.figures.figure import AXES, COLOURS, DASHES, SYMBOLS, Drawing, Figure, axis, blank_drawing
 from cptlaw.runs import Runs
 from cptlaw.runs.metrics import loss_unit
 from cptlaw.schedules import Schedule
@@ -60,7 +60,7 @@ def loss_curves(
         raise UsageError(f"names: there is no run {missing[0]!r} with losses on {on}.")
     chosen = list(names) if names else _spread(rows, schedules)
     along = "step" if "step" in rows.columns and rows["step"].notna().all() else "tokens"
-    drawing = blank(height=520)
+    drawing = blank_drawing(height=520)
     parts = []
     for place, name in enumerate(chosen):
         part = rows[rows["run"].astype(str) == name].sort_values(along)

@@ -19,7 +19,7 @@ from cptlaw.reporting.figures.figure import (
     add_limit,
     axis,
     bars,
-    blank,
+    blank_drawing,
     level_text,
 )
 from cptlaw.units import format_quantity
@@ -48,7 +48,7 @@ def losses_by_replay(plan: MixPlan) -> Figure:
     replay = mix.low + (min(mix.high, 0.999) - mix.low) * along if mix.high > mix.low else np.array([mix.low])
     tokens = _tokens(plan, replay)
     data = pd.DataFrame({"replay": replay, "tokens": tokens})
-    drawing = blank()
+    drawing = blank_drawing()
     rings = []
     for place, loss in enumerate(mix.losses):
         name = f"{loss.role}_loss"

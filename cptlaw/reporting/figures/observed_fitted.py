@@ -19,9 +19,9 @@ from cptlaw.reporting.figures.figure import (
     Panels,
     add_band,
     axis,
-    blank,
+    blank_drawing,
     level_text,
-    translucent,
+    rgba_of,
 )
 from cptlaw.runs.metrics import unit_of
 from cptlaw.units import format_percent, format_quantity
@@ -60,7 +60,7 @@ def observed_fitted(fit: Fit, interval: float = 0.9) -> Figure:
     down, across = _facet(data, "replay", "n_params"), _facet(data, "n_params", "replay")
     colour, levels = _levels(data, "ptpp", MOST_LINES)
     titles = []
-    drawing = blank()
+    drawing = blank_drawing()
     for share in down:
         for size in across:
             titles.append(", ".join(_title(name, value) for name, value in (*size.items(), *share.items())))
@@ -125,7 +125,7 @@ def _add(drawing: Drawing, part: pd.DataFrame, along: str, place: int, label: st
     # Inputs that no facet shows, such as a domain, would zigzag: the line follows their mean.
     line = part.groupby(along, as_index=False)[["fitted", "lo", "hi"]].mean()
     if line["lo"].notna().all():
-        fill, hidden = translucent(colour, 0.15), {"legendgroup": label, "showlegend": False}
+        fill, hidden = rgba_of(colour, 0.15), {"legendgroup": label, "showlegend": False}
         add_band(drawing, line[along], line["lo"], line["hi"], fill, **hidden, **ids)
     drawing.add_scatter(
         x=line[along],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cptlaw.planning import ParetoPlan
-from cptlaw.reporting.figures.figure import INK, QUIET, SCALE_COLOURS, Figure, axis, bars, blank
+from cptlaw.reporting.figures.figure import INK, QUIET, SCALE_COLOURS, Figure, axis, bars, blank_drawing
 from cptlaw.units import format_percent, format_quantity
 
 
@@ -23,7 +23,7 @@ def pareto_front(plan: ParetoPlan) -> Figure:
         Data: one row per compromise.
     """
     data = plan.to_frame()
-    drawing = blank()
+    drawing = blank_drawing()
     style = {"color": QUIET, "thickness": 0.7, "width": 0}
     bounds = {}
     middle = len(data) // 2  # bars of all of them cross each other, and are read by nobody

@@ -7,7 +7,7 @@ import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.planning import SchedulePlan, WholePlan
-from cptlaw.reporting.figures.figure import COLOURS, Figure, axis, blank
+from cptlaw.reporting.figures.figure import COLOURS, Figure, axis, blank_drawing
 from cptlaw.schedules import Phase, Schedule
 from cptlaw.units import format_quantity
 
@@ -35,7 +35,7 @@ def schedule_rates(plan: SchedulePlan | WholePlan) -> Figure:
     rates = _rates(plan)
     at = np.unique(np.linspace(0, len(rates) - 1, min(len(rates), POINTS)).round().astype(int))
     data = pd.DataFrame({"step": at, "lr": rates[at]})
-    drawing = blank()
+    drawing = blank_drawing()
     drawing.add_scatter(
         x=data["step"],
         y=data["lr"],

@@ -8,7 +8,7 @@ from scipy import special
 
 from cptlaw.errors import UsageError
 from cptlaw.forecasting.scores.score_fit import ScoreFit
-from cptlaw.reporting.figures.figure import COLOURS, QUIET, Figure, add_band, axis, bars, blank, translucent
+from cptlaw.reporting.figures.figure import COLOURS, QUIET, Figure, add_band, axis, bars, blank_drawing, rgba_of
 from cptlaw.runs.metrics import unit_of
 from cptlaw.runs.points import PointsLike, as_points
 from cptlaw.units import format_percent
@@ -60,8 +60,8 @@ def score_link(fit: ScoreFit, at: PointsLike | None = None, interval: float = 0.
     half = fit.scale * deviation * float(special.ndtri(ends[1]))
     link = pd.DataFrame({"kind": "link", "loss": grid, "score": score})
     link = link.assign(lo=np.clip(score - half, 0.0, 1.0), hi=np.clip(score + half, 0.0, 1.0))
-    drawing = blank()
-    fill = translucent(COLOURS[0], 0.18)
+    drawing = blank_drawing()
+    fill = rgba_of(COLOURS[0], 0.18)
     add_band(drawing, grid, link["lo"], link["hi"], fill, name="doubt about the link")
     drawing.add_scatter(x=grid, y=score, mode="lines", line={"color": COLOURS[0]}, name=part.law.name, hoverinfo="skip")
     drawing.add_scatter(
@@ -78,7 +78,7 @@ def score_link(fit: ScoreFit, at: PointsLike | None = None, interval: float = 0.
         f"questions). The line is {part.law.equation}, its doubt at {format_percent(interval)}; dotted: chance."
     )
     if len(forecast):
-        style = {"color": translucent(COLOURS[1], 0.7), "thickness": 1.5}
+        style = {"color": rgba_of(COLOURS[1], 0.7), "thickness": 1.5}
         drawing.add_scatter(
             x=forecast["loss"],
             y=forecast["score"],

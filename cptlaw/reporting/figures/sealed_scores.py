@@ -5,7 +5,17 @@ from __future__ import annotations
 import pandas as pd
 
 from cptlaw.forecasting.sealing.scoring import Scores
-from cptlaw.reporting.figures.figure import COLOURS, QUIET, SYMBOLS, Drawing, Figure, axis, bars, blank, level_text
+from cptlaw.reporting.figures.figure import (
+    COLOURS,
+    QUIET,
+    SYMBOLS,
+    Drawing,
+    Figure,
+    axis,
+    bars,
+    blank_drawing,
+    level_text,
+)
 
 INPUTS = ("n_params", "ptpp", "tokens", "replay", "lr_peak")
 ROW, MOST_NAMES = 24, 60  # pixels of one forecast; forecasts that are named: of more only their place is written
@@ -32,13 +42,13 @@ def sealed_scores(scores: Scores) -> Figure:
     count = data["point"].nunique()
     lines = [name for name in ("law", "on") if name in data]
     groups = list(data.groupby(lines, sort=False, dropna=False))
-    drawing = blank(height=130 + ROW * count * (1 + len(groups) // 3))
+    drawing = blank_drawing(height=130 + ROW * count * (1 + len(groups) // 3))
     drawing.add_vline(x=0, line={"color": QUIET, "width": 1})
     for place, (level, part) in enumerate(groups):
         # One below the other, so that the bars of several laws at one point can be told apart.
         shift = 0.6 * ((place + 0.5) / len(groups) - 0.5)
         _add(drawing, part, ", ".join(map(str, level)), shift, place)
-    named = _telling(data, known)
+    named = _separating_inputs(data, known)
     names = {
         row["point"]: ", ".join(level_text(name, row[name]) for name in named if pd.notna(row[name]))
         for row in data.to_dict("records")
@@ -58,7 +68,7 @@ def sealed_scores(scores: Scores) -> Figure:
     return Figure("sealed-scores", title, caption, data, drawing)
 
 
-def _telling(data: pd.DataFrame, known: list[str]) -> list[str]:
+def _separating_inputs(data: pd.DataFrame, known: list[str]) -> list[str]:
     """Return the inputs that tell the points apart: not those that are constant or follow from the ones before."""
     telling: list[str] = []
     most = 1

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.planning import Suggestion
-from cptlaw.reporting.figures.figure import COLOURS, INK, QUIET, SYMBOLS, Figure, axis, blank, level_text
+from cptlaw.reporting.figures.figure import COLOURS, INK, QUIET, SYMBOLS, Figure, axis, blank_drawing, level_text
 from cptlaw.units import format_percent, format_quantity
 
 
@@ -26,7 +26,7 @@ def suggested_cells(suggestion: Suggestion, fitted: pd.DataFrame | None = None) 
         Data: one row per cell.
     """
     data = suggestion.table()
-    drawing = blank()
+    drawing = blank_drawing()
     ends = data.head(0)
     if fitted is not None and {"n_params", "tokens"} <= set(fitted.columns):
         ends = fitted.groupby(["run"], observed=True)[["n_params", "tokens"]].max()
