@@ -58,7 +58,7 @@ def house(tmp_path_factory):
     shutil.copytree(ROOT / "cptlaw", house / "cptlaw", ignore=shutil.ignore_patterns("__pycache__", ".*"))
     (house / "tests").mkdir()
     shutil.copytree(ROOT / "tests" / "laws", house / "tests" / "laws", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "conftest.py", "tests/conftest.py", "tests/cases.py"):
+    for name in ("pyproject.toml", "conftest.py", "tests/conftest.py", "tests/cases.py", "tests/facts.py"):
         shutil.copy(ROOT / name, house / name)
     (house / "studies").symlink_to(ROOT / "studies")  # the suite asks which studies there are
     law = block("## How a law is added", "    from typing import Any")
