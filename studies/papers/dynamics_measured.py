@@ -8,7 +8,8 @@ schedules, peaks, lengths and replays (`studies/recipes/dynamics.yaml`), and a f
   and what becomes of the fit with each boundary between the phases;
 - what it forecasts: a schedule, a loss potential, a length of pre-training and one of CPT left out;
 - Eq. 8 for replay in both readings, Eq. 7 for sizes, Eq. 6 for the losses on two other corpora;
-- what was measured at the ends of the runs, beside the paper's statements.
+- what was measured at the ends of the runs, beside the paper's statements;
+- the same on a second and a third corpus and at 125K, from base models of one length (`dynamics_corpora.csv`).
 
 Steps of the warm-ups, and the first 200 of pre-training, are left out.
 
@@ -40,6 +41,13 @@ BOUNDARIES = ("origin", "carry", "reset_jump", "reset")
 PUBLISHED_R2 = {"source": (0.9944, 0.9950, 0.9950, 0.9952), "target": (0.9993, 0.9984, 0.9983, 0.9984)}  # table 2
 ROLES = ("source", "target")
 SIZE = 45936
+BUDGET = 62
+CORPORA = {
+    "French": ("dynamics", ""),
+    "Python": ("dynamics_corpora", "python"),
+    "German": ("dynamics_corpora", "german"),
+}
+"""Corpus of the CPT -> table, and its name in the column ``domain``."""
 
 
 def load(name: str = "dynamics", warm: bool = True) -> tuple[pd.DataFrame, dict[str, object]]:
@@ -52,9 +60,18 @@ def load(name: str = "dynamics", warm: bool = True) -> tuple[pd.DataFrame, dict[
     return frame.assign(potential=end.where(frame["phase"] == "cpt")), schedules
 
 
-def plain(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return pre-training and CPT without replay at the size that has all of them."""
-    return frame[(frame["n_params"] == SIZE) & ((frame["phase"] == "pretrain") | (frame["replay"] == 0))]
+def load_corpus(corpus: str) -> tuple[pd.DataFrame, dict[str, object]]:
+    """Return pre-training and the CPT on one corpus from the base models of the length that all corpora have."""
+    table, domain = CORPORA[corpus]
+    frame, schedules = load(table)
+    if domain:
+        frame = frame[frame["domain"].isna() | (frame["domain"] == domain)]
+    return frame[(frame["phase"] == "pretrain") | (frame["ptpp"] == BUDGET)], schedules
+
+
+def plain(frame: pd.DataFrame, size: int = SIZE) -> pd.DataFrame:
+    """Return pre-training and CPT without replay at one size."""
+    return frame[(frame["n_params"] == size) & ((frame["phase"] == "pretrain") | (frame["replay"] == 0))]
 
 
 def errors(fit: cl.Fit, rows: pd.DataFrame, schedules: dict[str, object]) -> np.ndarray:
@@ -77,17 +94,56 @@ def equation_four(
     for on, published in zip(ROLES, FIG_3, strict=True):
         for law in laws:
             fit = fitted(law, table, on, schedules, starts)
-            mine = table[table["eval"] == on]
-            missed = errors(fit, mine, schedules)
-            loss = mine["loss"].to_numpy()
-            cpt = (mine["phase"] == "cpt").to_numpy()
-            r2 = 1 - np.sum((loss * np.expm1(missed)) ** 2) / np.sum((loss - loss.mean()) ** 2)
-            row = {"loss": on, "law": law, "R2": r2, "error, %": 100 * np.abs(missed).mean()}
-            row |= {"in CPT, %": 100 * np.abs(missed[cpt]).mean()}
-            row |= {"Huber, 1e-5": 1e5 * fit.objective / fit.n_points}
+            errs = how_far(fit, table[table["eval"] == on], schedules)
+            row = {"loss": on, "law": law, **errs, "Huber, 1e-5": 1e5 * fit.objective / fit.n_points}
             rows.append(row | {name: fit.params[name] for name in NAMES})
         rows.append({"loss": on, "law": "published (fig. 3)"} | dict(zip(NAMES, published, strict=True)))
     return pd.DataFrame(rows)
+
+
+def how_far(fit: cl.Fit, rows: pd.DataFrame, schedules: dict[str, object]) -> dict[str, float]:
+    """Return R2, and the mean errors of a fit in per cent: of all rows, and of those in CPT."""
+    missed = errors(fit, rows, schedules)
+    loss = rows["loss"].to_numpy()
+    r2 = 1 - np.sum((loss * np.expm1(missed)) ** 2) / np.sum((loss - loss.mean()) ** 2)
+    in_cpt = missed[(rows["phase"] == "cpt").to_numpy()]
+    return {"R2": r2, "error, %": 100 * np.abs(missed).mean(), "in CPT, %": 100 * np.abs(in_cpt).mean()}
+
+
+def by_corpus(starts: int) -> pd.DataFrame:
+    """Return Eq. 4 by corpus and size (figs. 6a and 11), from base models of one length."""
+    rows = []
+    for corpus in CORPORA:
+        frame, schedules = load_corpus(corpus)
+        replayed = frame.loc[frame["replay"] > 0, "n_params"]  # other sizes of the French table have too few curves
+        for size in sorted(replayed.unique()):
+            table = plain(frame, size)
+            for on in ROLES:
+                mine = table[table["eval"] == on]
+                row = {"corpus": corpus, "parameters": f"{size / 1e3:.0f}K", "loss": on}
+                row |= {"curves": mine.loc[mine["step"] > 0, "run"].nunique()}
+                fit = fitted(LAW, table, on, schedules, starts)
+                # The other parameters of the shift are not determined by base models of one length.
+                rows.append(row | how_far(fit, mine, schedules) | {"C2": fit.params["C2"]})
+    return pd.DataFrame(rows)
+
+
+def held_out_by_corpus(starts: int) -> pd.DataFrame:
+    """Return the errors of `held_out` that every corpus has, over the points of CPT, source / target in per cent."""
+    columns = {}
+    for corpus in CORPORA:
+        frame, schedules = load_corpus(corpus)
+        found = held_out(frame, schedules, starts, (LAW,)).set_index("held out")
+        source, target = (found[f"{on}, 0.98, %"].map("{:.1f}".format) for on in ROLES)
+        columns[corpus] = source + " / " + target
+    return pd.DataFrame(columns).rename_axis("held out").reset_index()
+
+
+def statements_by_corpus() -> pd.DataFrame:
+    """Return the paper's statements on the ends of runs by corpus, as pairs that agree."""
+    said = {corpus: statements(ends(load_corpus(corpus)[0])) for corpus in CORPORA}
+    table = pd.DataFrame(said).rename_axis("statement").reset_index()
+    return table[(table != "0 of 0 pairs").all(axis=1)]  # one length of pre-training
 
 
 def surface(frame: pd.DataFrame, schedules: dict[str, object], starts: int) -> pd.DataFrame:
@@ -139,7 +195,9 @@ def last(rows: pd.DataFrame, schedule: str | None = None) -> pd.DataFrame:
     return rows.loc[rows.groupby(["run", "eval"])["step"].idxmax()]
 
 
-def held_out(frame: pd.DataFrame, schedules: dict[str, object], starts: int) -> pd.DataFrame:
+def held_out(
+    frame: pd.DataFrame, schedules: dict[str, object], starts: int, laws: tuple[str, ...] = (PUBLISHED, LAW)
+) -> pd.DataFrame:
     """Return errors of Eq. 4 in per cent on what it was not fitted to: over the points of CPT, and at its end."""
     table = plain(frame)
     cpt = table["phase"] == "cpt"
@@ -155,8 +213,10 @@ def held_out(frame: pd.DataFrame, schedules: dict[str, object], starts: int) -> 
     }
     rows = []
     for name, mask in asked.items():
+        if not mask.any():
+            continue
         row: dict[str, object] = {"held out": name}
-        for on, law in ((on, law) for on in ROLES for law in (PUBLISHED, LAW)):
+        for on, law in ((on, law) for on in ROLES for law in laws):
             fit = fitted(law, table[~mask], on, schedules, starts)
             mine = table[mask & (table["eval"] == on)]
             label = f"{on}, {'0.999' if law == PUBLISHED else '0.98'}"
@@ -199,7 +259,7 @@ def ends(frame: pd.DataFrame) -> pd.DataFrame:
     return table.pivot_table(index=keys, columns="eval", values="loss").reset_index()
 
 
-def statements(found: pd.DataFrame) -> dict[str, tuple[str, str]]:
+def statements(found: pd.DataFrame) -> dict[str, str]:
     """Return the paper's statements on the ends of runs: what was measured, and whether it agrees."""
 
     def ordered(rows: pd.DataFrame, by: str, on: str, falling: bool) -> str:
@@ -271,6 +331,9 @@ def main() -> None:
     show("held-out", "Held out, by lambda", held_out(frame, schedules, 4))
     show("mixes-and-sizes", "Replay and sizes", mixes_and_sizes(frame, schedules, 4))
     show("third-corpora", "Losses on a third corpus (Eq. 6)", third_corpora(frame))
+    show("by-corpus", "Eq. 4 by corpus and size", by_corpus(6))
+    show("held-out-by-corpus", "Held out by corpus, source / target", held_out_by_corpus(4))
+    show("statements-by-corpus", "The ends of runs by corpus", statements_by_corpus())
     if asked.write:
         write_result("dynamics_measured", made)
 
