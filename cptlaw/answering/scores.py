@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from cptlaw.answering.question import Asked
 from cptlaw.errors import DataError, did_you_mean
 from cptlaw.findings import Finding
 from cptlaw.fitting.fit_cache import FITS, what_decides
+from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.forecasting.scores import fit_all_scores
 from cptlaw.forecasting.scores.check_scores import check_scores
 from cptlaw.forecasting.scores.derived import with_derived
@@ -16,11 +18,21 @@ from cptlaw.schedules import SchedulesLike
 
 
 def fitted_scores(
-    runs: Runs, question: Asked, where: str | None, seed: int, schedules: SchedulesLike | None
+    runs: Runs,
+    question: Asked,
+    where: str | None,
+    seed: int,
+    schedules: SchedulesLike | None,
+    losses: Mapping[str, Forecaster] | None = None,
 ) -> tuple[dict[str, Any], list[Finding]]:
     """Fit the scores that limits name, and say which of them carry no signal.
 
     Without a limit in points no score is fitted.
+
+    Parameters
+    ----------
+    losses
+        Fits of losses of the same rows, by eval, which scores are then carried by.
 
     Raises
     ------
@@ -39,7 +51,12 @@ def fitted_scores(
             )
     how = what_decides({"seed": seed, "schedules": schedules})
     fits = FITS.fitted(
-        lambda: fit_all_scores(runs, names, where, seed=seed, schedules=schedules), runs, "scores", names, where, how
+        lambda: fit_all_scores(runs, names, where, seed=seed, schedules=schedules, losses=losses),
+        runs,
+        "scores",
+        names,
+        where,
+        how,
     )
     judged = {one.name: one for one in check_scores(runs, names[0], where).tasks}
     silent = [f"{name}: {judged[name].verdict}" for name in names if name in judged and not judged[name].carries]

@@ -66,7 +66,9 @@ def from_runs(
         for role in _roles(runs, question)
     }
     fits = {role: _with_study(one, about) for role, one in fitted.items()}
-    scores, of_scores = fitted_scores(runs, question, where, seed, schedules)
+    # Scores are carried by fits to all rows, for no kind of shift: where the plan's are such, each loss is fitted once.
+    carrying = {one.on: one for one in fitted.values()} if where is None and shift is None else None
+    scores, of_scores = fitted_scores(runs, question, where, seed, schedules, carrying)
     asked, notes = _with_tokens(_with_budget(question, fits), fits)
     asked, few = with_known_doubt(asked, (*fits.values(), *scores.values()))
     # Twice: the plan that is given, and the one that an even chance would allow, which is the price of doubt.
