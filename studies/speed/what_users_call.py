@@ -36,6 +36,7 @@ PAGE = re.compile(r"(<!-- what users call -->\n).*?(<!-- end -->)", re.S)
 def works(folder: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Yield what users do, each after those before it."""
     import numpy as np
+    import pandas as pd
 
     import cptlaw as cl
 
@@ -68,8 +69,9 @@ def works(folder: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "both losses fitted and kept", lambda: [cl.fit(runs, on=one.stem).save(one) for one in files]
     yield "a forecast from files", lambda: [cl.load_fit(one).forecast(POINT) for one in files]
     yield "a plan from files", lambda: cl.plan.trade_off(*map(cl.load_fit, files), **README)
-    many = runs.frame.sample(100_000, replace=True, random_state=0)
-    many = many.assign(run=many["run"].astype(str), loss=many["loss"] * np.exp(0.01 * np.sin(np.arange(len(many)))))
+    copies = [runs.frame.assign(run=[f"{run}-{i}" for run in runs.frame["run"]]) for i in range(100_000 // len(runs))]
+    many = pd.concat(copies, ignore_index=True)
+    many["loss"] *= np.exp(0.01 * np.sin(np.arange(len(many))))
     yield "a law by name on 100,000 rows", lambda: cl.fit("ptpp-floor", many, on="target")
     yield (
         "compare --laws all on README's table",
