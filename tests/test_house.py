@@ -40,21 +40,21 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 # A ceiling goes down with its room; to raise one is a decision, and its commit says what a user gets for it.
 CEILINGS = {
     "words, files, results": 1352,
-    "answering": 2262,
+    "answering": 2280,
     "cli": 1006,
     "examples": 33,
-    "fitting": 6143,
-    "forecasting": 3940,
+    "fitting": 6185,
+    "forecasting": 3948,
     "importing": 2126,
     "laws": 3721,
     "planning": 4909,
-    "reporting": 2220,
+    "reporting": 2233,
     "runs": 4788,
     "schedules": 599,
-    "cptlaw_app": 480,
-    "cptlaw_sweep": 5246,
+    "cptlaw_app": 481,
+    "cptlaw_sweep": 5247,
 }
-IN_ALL = 38710
+IN_ALL = 38905
 POSITIONAL = 6  # parameters that may be given by place; options are named
 UNTYPED = 941  # annotations of arguments, results and variables that hold `Any`; it goes down with what is typed
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.

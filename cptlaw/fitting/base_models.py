@@ -26,7 +26,8 @@ from cptlaw.laws.inputs import AnyRows, Columns
 
 SHARE, OF_TARGET = 0.5, 0.3  # of what is missed of a base model's source loss that its runs' two losses have too
 # By how much lower base models lie than laws say, in log loss per e-fold of budget, and the source losses of their runs
-# do not. Like `SHARE` chosen with corpora left out, over five tables and four corpora of others (studies/bench.md).
+# do not. It and `SHARE` lose least over five tables and four corpora of others, all of which were seen: left out one by
+# one, the others choose more, and err more (studies/bench.md).
 ANNEALED = -0.006
 MEASURED = 0.05  # within this of one in size and budget a base model counts as measured
 KEYS = ("n_params", "ptpp")
