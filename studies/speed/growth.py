@@ -139,10 +139,10 @@ class _Remembered:
     def names(self, folder: str) -> list[str]:
         return []
 
-    def finished(self, key: str) -> bool:
+    def is_finished(self, key: str) -> bool:
         return True
 
-    def failed(self, key: str) -> None:
+    def failure_of(self, key: str) -> None:
         return None
 
     def remove(self, name: str) -> None:
@@ -150,10 +150,10 @@ class _Remembered:
 
 
 class _Silent:
-    def finished(self, job: Any) -> None:
+    def count_finished(self, job: Any) -> None:
         """Tell nobody."""
 
-    def failed(self, job: Any, reason: str) -> None:
+    def count_failed(self, job: Any, reason: str) -> None:
         """Tell nobody."""
 
 
