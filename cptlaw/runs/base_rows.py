@@ -35,6 +35,25 @@ def base_columns(names: list[str], losses: list[str]) -> dict[str, str]:
     }
 
 
+def named_bases(raw: RawTable) -> RawTable:
+    """Return a table with base models at tokens 0, of one that calls rows without tokens by such a name."""
+    if not {"run", "tokens"} <= raw.taken.keys():
+        return raw
+    places = [raw.taken[name] for name in ("run", "tokens")]
+    tokens = to_numbers(raw.frame[places[1]])[0]
+    is_base = np.isnan(tokens)
+    if not is_base.any() or is_base.all() or (tokens == 0).any():
+        return raw
+    run = hashable(raw.frame[places[0]])
+    is_base[is_base] = [bool(BASE_WORDS & {*re.findall(r"[^\W_]+", str(name).lower())}) for name in run[is_base]]
+    if not is_base.any():
+        return raw
+    # One name for all base models would make them one run.
+    names = run.where(~is_base | ~run.duplicated(keep=False), [f"{name} ({row})" for row, name in run.items()])
+    frame = raw.frame.assign(**{places[0]: names, places[1]: raw.frame[places[1]].astype(object).where(~is_base, 0)})
+    return raw.reshaped(frame, f"{int(is_base.sum())} rows without tokens are base models by their name: tokens 0")
+
+
 def base_rows(raw: RawTable, losses: Mapping[str, str] | None) -> RawTable:
     """Return a table with a row at tokens 0 for each base model, of one that has their losses beside those of runs."""
     taken = raw.taken

@@ -12,10 +12,12 @@ import pandas as pd
 from cptlaw.errors import listed
 from cptlaw.runs.convert import texts_in
 from cptlaw.runs.naming import loss_columns
-from cptlaw.runs.raw_table import RawTable
+from cptlaw.runs.raw_table import ROW, RawTable
+from cptlaw.runs.schema import canonical_name
 from cptlaw.runs.tracker_names import AMOUNTS, PERCENT
 from cptlaw.units import NUMBER, parse_quantity
 
+MOST_SETTINGS, LEAST_KNOWN = 60, 3  # rows of a table that lies on its side, and of these by a name that is known
 LAST = 10  # rows at the end of a table, among which lines of means may be
 SUMMARIES = frozenset("mean means average avg median std sd stdev total sum min max".split())
 # What stands in the place of a loss that was not measured because the run did not come so far.
@@ -29,6 +31,23 @@ _ERROR = re.compile(rf"\s*({NUMBER})\s*(?:±|\+/-|\+-|\\pm)\s*{NUMBER}\s*|\s*({N
 _PARTS = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%?\s*[:/]\s*(\d+(?:\.\d+)?)\s*%?\s*")
 FEW = 10  # one row in so many may lack its loss, before the table is taken to be damaged
 _PARTED = 0.5  # percent by which two parts of a whole may miss a hundred
+
+
+def upright(raw: RawTable) -> RawTable:
+    """Return a table with a run in each row, of one that has a run in each column and a setting in each row."""
+    frame = raw.frame
+    if not 2 < len(frame) <= MOST_SETTINGS or len(frame.columns) < 3 or not frame.columns.is_unique:
+        return raw
+    names = [str(name) for name in frame.iloc[:, 0]]
+    known = [canonical_name(name) for name in names]
+    if sum(name is not None for name in known) < LEAST_KNOWN or any(
+        canonical_name(str(one)) for one in frame.columns[1:]
+    ):
+        return raw
+    turned = frame.iloc[:, 1:].T.set_axis(names, axis=1).rename_axis(index=None)
+    turned.insert(0, "run", turned.index.map(str))
+    turned.index = pd.RangeIndex(len(turned), name=ROW)
+    return raw.reshaped(turned.infer_objects(), "each column of the file is read as a run, and each row as a setting")
 
 
 def units_below(raw: RawTable) -> RawTable:

@@ -16,6 +16,7 @@ from cptlaw.runs.tracker_names import role_of_name
 from cptlaw.runs.within import correlation_within
 
 TOGETHER = 0.6  # correlation with log tokens, from which a value rises as a model learns
+LESS, SOMEWHAT_LESS = 0.5, 0.75  # of what one loss falls by, so that roles tell what a column is, and to propose them
 MOST_EVALS = 4  # without roles, of which some may be the old and the new domain's
 
 
@@ -43,19 +44,21 @@ def about_losses(runs: Runs) -> Iterator[Question]:
             yield Question(name, text, ("metric=accuracy", "metric=loss"), as_flag("metric=accuracy"), True)
 
 
-def likely_roles(runs: Runs, unread: Iterable[Sequence[Effect]] = ()) -> dict[str, str]:
+def likely_roles(runs: Runs, unread: Iterable[Sequence[Effect]] = (), less: float = LESS) -> dict[str, str]:
     """Return the eval of each role: as it was said, else as names tell, else as losses go with tokens.
 
     Parameters
     ----------
     unread
         How losses differ with each column that may count tokens, where none is known to.
+    less
+        Part of what one loss falls by with such a column: another that falls by less is that of the old domain.
     """
     losses = [name for name in runs.evals if name not in runs.scores]
     found = _of_one(losses, role_of_name) | _of_one(losses, runs.role)  # what was said goes before
     # More tokens of the new corpus lower its loss, and as a rule raise that of the old one.
     rises = {name: _with_tokens(_adapted(runs.on(name).frame)) or 0.0 for name in losses}
-    rises = rises if any(rises.values()) else _opposed(unread)
+    rises = rises if any(rises.values()) else _opposed(unread, less)
     ordered = sorted(rises, key=lambda name: rises[name]) or (losses if len(losses) == 2 else [])
     left = [name for name in ordered if name not in found.values()]
     if "target" not in found and left and (found or (rises and rises[left[0]] < 0)):
@@ -72,12 +75,12 @@ def _of_one(losses: Sequence[str], role_of: Callable[[str], str | None]) -> dict
     return {role: name for role, name in named if roles.count(role) == 1}
 
 
-def _opposed(unread: Iterable[Sequence[Effect]]) -> dict[str, float]:
+def _opposed(unread: Iterable[Sequence[Effect]], less: float) -> dict[str, float]:
     """Return by how much each loss rises with the first column that lowers one of them far more than another."""
     for some in unread:
         change = {one.eval: one.change for one in some}
         low, high = (min(change.values()), max(change.values())) if change else (0.0, 0.0)
-        if any(one.explains for one in some) and low < 0 and high > 0.5 * low:
+        if any(one.explains for one in some) and low < 0 and high > less * low:
             return change
     return {}
 

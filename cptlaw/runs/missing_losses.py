@@ -9,7 +9,7 @@ import pandas as pd
 
 from cptlaw.commands import command_line
 from cptlaw.runs.base_rows import BASE_WORDS
-from cptlaw.runs.convert import to_numbers
+from cptlaw.runs.convert import hashable, texts_in, to_numbers
 from cptlaw.runs.metrics import HIGHEST_LOSS
 from cptlaw.runs.naming import loss_columns, missing_column, quoted
 from cptlaw.runs.question import NotUnderstoodError, as_flag
@@ -74,9 +74,10 @@ def refuse_differences(raw: RawTable, losses: Mapping[str, str]) -> None:
     """
     for name, place in losses.items():
         rest = words_of(place) - BASE_WORDS - MEASURE
-        beside = [one for one in _differences(raw) if words_of(one) - DELTA_WORDS - MEASURE == rest]
+        beside = [one for one in _differences(raw) if words_of(one) - DELTA_WORDS - MEASURE <= rest]
         if words_of(place) & BASE_WORDS and len(beside) == 1:
-            read = {**losses, name: f"{place}+`{beside[0]}`"}
+            in_percent = any("%" in text for text in texts_in(raw.frame[beside[0]]))
+            read = {**losses, name: f"`{place}`*(1+`{beside[0]}`)" if in_percent else f"{place}+`{beside[0]}`"}
             read = {"_".join(sorted(rest)) if one == name and rest else one: what for one, what in read.items()}
             choice = command_line(["--losses", ",".join(f"{one}={what}" for one, what in read.items())])
             raise NotUnderstoodError(
@@ -84,6 +85,14 @@ def refuse_differences(raw: RawTable, losses: Mapping[str, str]) -> None:
                 f"to them. {choice} adds them; any other --losses is read as it says.",
                 [choice],
             )
+
+
+def of_base_alone(raw: RawTable, place: str) -> bool:
+    """Whether a column holds base models' losses by its name, and one for each of them."""
+    keys = [raw.taken[name] for name in ("n_params", "ptpp", "pt_tokens", "base") if name in raw.taken]
+    if not words_of(place) & BASE_WORDS or not keys:
+        return False
+    return bool(hashable(raw.frame[place]).groupby([hashable(raw.frame[key]) for key in keys]).nunique().max() == 1)
 
 
 def _differences(raw: RawTable) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from cptlaw.commands import command_line
-from cptlaw.errors import DataError, UsageError, did_you_mean, listed
+from cptlaw.errors import DataError, UsageError, did_you_mean, listed, require_type
 from cptlaw.runs.expressions import IGNORE, expression
 from cptlaw.runs.question import NotUnderstoodError, as_flag
 from cptlaw.runs.schema import COLUMNS, LAST_RESORTS, canonical_name, column_of, corpus_of, normal_name
@@ -267,6 +267,7 @@ def _wide(flag: str, names: list[str]) -> str:
 
 
 def _given_names(names: list[str], columns: Mapping[str, str], label: str) -> dict[str, str]:
+    require_type(columns, Mapping, "columns=", "a mapping such as {'eval': 'domain'}")
     given: dict[str, str] = {}
     for key, name in columns.items():
         if key == IGNORE:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +41,8 @@ def header_of_two(lines: Sequence[Sequence[str]]) -> tuple[list[str], int] | Non
     --------
     >>> header_of_two([["", "1B", "", "2B", ""], ["replay", "en", "fr", "en", "fr"], ["0.1", "2", "3", "2", "3"]])
     (['replay', '1B / en', '1B / fr', '2B / en', '2B / fr'], 2)
+    >>> header_of_two([["model", "", "loss", ""], ["N", "D", "en", "fr"], ["1B", "2B", "2.1", "2.9"]])
+    (['N', 'D', 'en loss', 'fr loss'], 2)
     """
     if len(lines) < 3 or len({len(line) for line in lines[:3]}) != 1 or len(lines[0]) < LEAST_AMOUNTS:
         return None
@@ -50,12 +52,22 @@ def header_of_two(lines: Sequence[Sequence[str]]) -> tuple[list[str], int] | Non
     below = third[0] and not any(third[1:])  # pandas names the rows on a line of their own
     if not _are_names(first, second, own) or not (below or _has_numbers(third[1:])):
         return None
-    names, over = [third[0] if below else second[0] or first[0], *second[1:own]], ""
-    for above, name in zip(first[own:], second[own:], strict=True):
+    names = [third[0] if below else second[0] or first[0], *second[1:own]]
+    names += [f"{above}{BETWEEN_LEVELS}{name}" for above, name in _under(first[own:], second[own:])]
+    if not all(amount_of(name) is not None for name in names[own:]):
+        if below or not all(second) or _has_numbers(second) or all(first[own:]):
+            return None
+        # Groups of columns, of which one may say that all below it are losses.
+        names = [f"{name} loss" if "loss" in above.lower() else name for above, name in _under(first, second)]
+    return (names, 3 if below else 2) if len(set(names)) == len(names) else None
+
+
+def _under(first: list[str], second: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield the names of columns, each with that of the group above it."""
+    over = ""
+    for above, name in zip(first, second, strict=True):
         over = above or over
-        names.append(f"{over}{BETWEEN_LEVELS}{name}")
-    has_amounts = all(amount_of(name) is not None for name in names[own:])
-    return (names, 3 if below else 2) if has_amounts and len(set(names)) == len(names) else None
+        yield over, name
 
 
 def _are_names(above: list[str], names: list[str], own: int) -> bool:

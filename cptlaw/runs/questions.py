@@ -22,7 +22,7 @@ from cptlaw.runs.convert import hashable, to_numbers
 from cptlaw.runs.derive import tokens_of_a_step
 from cptlaw.runs.evidence import MOST_LEVELS, STEP, Effect, Evidence
 from cptlaw.runs.expressions import IGNORE
-from cptlaw.runs.loss_questions import about_losses, about_roles, likely_roles
+from cptlaw.runs.loss_questions import SOMEWHAT_LESS, about_losses, about_roles, likely_roles
 from cptlaw.runs.question import Question, UnreadColumnError, as_flag
 from cptlaw.runs.run_names import IN_RUN, with_parts
 from cptlaw.runs.schema import COLUMNS, mix_columns
@@ -74,13 +74,14 @@ def _of_columns(rows: Runs, columns: Iterable[object]) -> tuple[list[Question], 
     effects = {name: evidence.effects(name) for name in names}
     needed = {name: IN_RUN not in name and (_is_needed(rows, name) or _may_be_missing(rows, name)) for name in names}
     asked = {name: some for name, some in effects.items() if needed[name] or any(one.explains for one in some)}
-    roles = likely_roles(rows, [some for name, some in effects.items() if _may_count_tokens(rows, name)])
+    counts = [some for name, some in effects.items() if _may_count_tokens(rows, name)]
+    roles = likely_roles(rows, counts)
     choices = _choices(rows, asked, roles)
     # Rates come in sweeps, of which the best run of each cell counts; a law of them needs no answer here.
     found = [
         _question(rows, name, some, choices[name], needed[name] or not _of_rate(name)) for name, some in asked.items()
     ]
-    return found, roles
+    return found, roles or likely_roles(rows, counts, SOMEWHAT_LESS)
 
 
 def _is_open(runs: Runs, name: str) -> bool:

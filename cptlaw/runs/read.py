@@ -10,7 +10,7 @@ from typing import Any
 
 from cptlaw.errors import CptlawError, DataError, UsageError, did_you_mean, require_type
 from cptlaw.reading import STDIN, existing_file
-from cptlaw.runs.base_rows import base_columns, base_rows
+from cptlaw.runs.base_rows import base_columns, base_rows, named_bases
 from cptlaw.runs.convert import hashable, to_numbers
 from cptlaw.runs.csv_file import read_csv
 from cptlaw.runs.dataframe import from_dataframe
@@ -20,6 +20,7 @@ from cptlaw.runs.known_models import models_named
 from cptlaw.runs.layouts import (
     parts_as_shares,
     units_below,
+    upright,
     without_errors,
     without_failed,
     without_summaries,
@@ -27,7 +28,7 @@ from cptlaw.runs.layouts import (
 )
 from cptlaw.runs.markdown_file import read_markdown
 from cptlaw.runs.metrics import is_known, metric_name
-from cptlaw.runs.missing_losses import refuse_differences
+from cptlaw.runs.missing_losses import of_base_alone, refuse_differences
 from cptlaw.runs.naming import about_scores, loss_columns, name_columns, quoted
 from cptlaw.runs.number_formats import (
     budget_or_progress,
@@ -45,6 +46,7 @@ from cptlaw.runs.replies import with_replies
 from cptlaw.runs.reshape import (
     evals_in_domain,
     joined_shares,
+    named_runs,
     parameters_in,
     runs_of_steps,
     unnamed_mix,
@@ -205,12 +207,12 @@ def shaped(source: Any, **how: Any) -> Shaped:
     try:
         plain = (decimal_marks, plain_units, budget_or_progress)
         layouts = [shape for shape in LAYOUTS if shape is not without_unfinished or not how.get("all_runs")]
-        for shape in (*layouts, *plain, parameters_in, models_named, by_amount, unnamed_mix):
+        for shape in (*layouts, named_runs, *plain, parameters_in, models_named, by_amount, unnamed_mix):
             raw = shape(raw)
         raw = _with_expressions(_with_constants(raw, constants), named or {})
         if losses is None and not {"loss", "eval"} & set(raw.taken):
             losses, raw = _wide_losses(raw, scores is not None)
-        raw = base_rows(_with_expressions(raw, losses or {}, of_losses=True), losses)
+        raw = base_rows(_with_expressions(named_bases(raw), losses or {}, of_losses=True), losses)
         raw = evals_in_domain(raw) if losses is None and scores is None else wide_to_long(raw, losses, scores)
         for shape in (loss_in_other_units, joined_shares, runs_of_steps, values_beside_losses, peak_of_rates):
             raw = shape(raw)
@@ -345,11 +347,15 @@ def _wide_losses(raw: RawTable, scored: bool) -> tuple[dict[str, str] | None, Ra
     result = loss_columns(map(str, raw.frame.columns))
     bases = base_columns(list(result.values()), list(result.values()))
     result = {name: place for name, place in result.items() if place not in bases}
+    alone = [place for place in result.values() if of_base_alone(raw, place)]
+    alone = alone if len(alone) < len(result) else []
+    refuse_differences(raw, result)
+    result = {name: place for name, place in result.items() if place not in alone}
+    raw = raw.named({}, *(f"left out: {place!r}, a loss of base models that no run has" for place in alone))
     mean = mean_of_others(raw.frame, list(result.values()))
     result = {name: place for name, place in result.items() if place != mean}
-    if len(result) + len(bases) < LEAST_WIDE:
+    if len(result) + len(bases) + len(alone) < LEAST_WIDE:
         return None, raw
-    refuse_differences(raw, result)
     text = f"one column of losses per eval: read as evals {', '.join(result)} (--losses NAME=COLUMN,.. chooses)"
     scores = "" if scored else about_scores(map(str, raw.frame.columns))
     raw = raw if mean is None else raw.named({}, f"left out: {mean!r}, the mean of the other losses")
@@ -366,7 +372,7 @@ def load_table(source: Any, columns: Mapping[str, str] | None) -> RawTable:
 
 def _found(source: Any, columns: Mapping[str, str] | None) -> RawTable:
     """Return a table as it stands in its source."""
-    raw = units_below(unnested(_opened(source, columns)))
+    raw = units_below(upright(unnested(_opened(source, columns))))
     return replace(named_parts(raw, columns), columns=columns)
 
 

@@ -14,6 +14,7 @@ from cptlaw.runs.corpora import MAPPING, OFF, SHARES
 from cptlaw.runs.pivot import texts_of
 from cptlaw.runs.raw_table import RawTable
 from cptlaw.runs.schema import MIX, canonical_name, corpus_of, mix_columns
+from cptlaw.runs.tracker_names import words_of
 
 LEAST_SIZE = 1e4  # parameters; a column of smaller numbers that is called size counts something else
 JOINED = re.compile(r"\d*\.?\d+(?:\s*[-_/:;|,]\s*\d*\.?\d+)+")
@@ -22,6 +23,7 @@ BETWEEN = re.compile(r"\s*[-_/:;|,]\s*")
 # What names a run whose table counts steps and has no column for it.
 SETTINGS = ("n_params", "replay", "ptpp", "pt_tokens", "lr_peak", "lr_schedule", "seed", "batch_tokens")
 TEXTS = ("method", "domain")
+NAMES_OF_RUNS = frozenset("name run experiment exp trial job".split())
 
 
 def unnested(raw: RawTable) -> RawTable:
@@ -205,6 +207,17 @@ def _places(columns: dict[str, np.ndarray], shares: list[tuple[float, ...]]) -> 
             left.remove(place)
             result[name] = place[0]
     return result
+
+
+def named_runs(raw: RawTable) -> RawTable:
+    """Return a table with a column ``run`` where it has none: one that is called a name, and is another in each row."""
+    if "run" in raw.taken or raw.frame.empty:
+        return raw
+    for name in raw.free:
+        texts = raw.frame[name]
+        if words_of(name) & NAMES_OF_RUNS and all(isinstance(text, str) for text in texts) and texts.is_unique:
+            return raw.named({"run": name}, f"runs are named by {name!r}")
+    return raw
 
 
 def runs_of_steps(raw: RawTable) -> RawTable:

@@ -11,6 +11,7 @@ import pandas as pd
 
 from cptlaw.runs.convert import hashable
 from cptlaw.runs.raw_table import RawTable
+from cptlaw.runs.reshape import named_runs
 
 IN_RUN = " in run"  # ends the name of such a column
 MOST_RUNS = 2000
@@ -60,7 +61,7 @@ def named_parts(raw: RawTable, columns: Mapping[str, object] | None) -> RawTable
     said = " ".join(map(str, (columns or {}).values()))
     if IN_RUN not in said:
         return raw
-    run = (columns or {}).get("run") or replace(raw, columns=None).taken.get("run")
+    run = (columns or {}).get("run") or named_runs(replace(raw, columns=None)).taken.get("run")
     if run not in raw.frame.columns:
         return raw
     parts = [name for name in parts_of_names(raw.frame[run]) if name in said]

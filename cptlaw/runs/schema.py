@@ -232,6 +232,8 @@ def corpus_of(column: str) -> str | None:
     >>> corpus_of("mix_arxiv"), corpus_of("mix"), corpus_of("tokens")
     ('arxiv', None, None)
     """
+    if re.search(r"\(.*[/:].*\)| in run$", column):
+        return None  # both parts in one cell, as in "mix (new/old)", or a number in the name of a run
     name = re.sub(r"\W+", "_", column.strip())
     corpus = name[len(MIX) :] if name[: len(MIX)].lower() == MIX else ""
     return corpus if corpus and corpus.lower() not in NAMES_OF_MIXES else None
