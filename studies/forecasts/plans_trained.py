@@ -20,6 +20,7 @@ Twelve plans of an earlier `answer` were trained before (studies/measured/plans.
 from __future__ import annotations
 
 import argparse
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -29,19 +30,28 @@ import cptlaw as cl
 from studies.forecasts.plan_backtest import measured_at
 from studies.harness import HOME, MEASURED, SWEEPS, show, write_result
 
-TARGET_ATPP, LIMITS, RULE, RISKS = 6.0, (0.15, 0.4), 0.25, (0.8, 0.5)
-BUDGETS = {45936: 279.0, 75072: 279.0, 124672: 124.0}  # held out at a size
+RULE, RISKS = 0.25, (0.8, 0.5)
+STANDING = {45936: 279.0, 75072: 279.0, 124672: 124.0}  # budgets held out at a size: base models of the first round
+ROUNDS = (  # round, budgets, seed of the base models, tokens of the new domain per parameter, what poses the limits
+    (1, STANDING, 0, 6.0, (0.15, 0.4)),
+    (2, STANDING, 0, 3.0, (0.1, 0.25)),
+    (2, {45936: 124.0, 75072: 124.0}, 1, 6.0, (0.15, 0.4)),
+    (2, {124672: 62.0}, 1, 6.0, (0.15, 0.4)),
+    (2, STANDING, 0, 6.0, (0.1, 0.25)),
+)
 SIZES = {45936: ("46k", "6e-3", "3e-3"), 75072: ("75k", "6e-3", "2.1e-3"), 124672: ("125k", "6e-3", "1.5e-3")}
 CORPORA = {"en-fr-ladder": ("english", "french"), "code-to-prose": ("python", "english")}
 EARLIER = {"en-fr-ladder": "french", "docs-to-manuals": "manuals", "code-to-prose": "english"}
 PLANS = MEASURED / "plans_sealed.csv"
+OF_BASE = ["table", "n_params", "ptpp", "seed"]
+OF_RECIPE = ["round", "table", "ptpp", "seed", "target_atpp"]
 LOSSES = ("forgetting", "target_loss", "source_loss")
 ENDS = ("_lo", "", "_hi")
 MEASURES = ["measured", "target", "held", "forgetting inside", "target_loss inside"]
 KEY = ["table", "n_params", "limit of"]
 MOST = 0.9  # replay that is trained: beyond, a plan takes more than ten times the tokens of the new domain
 
-HEAD = """# Mixes that `answer` named (studies/measured/plans_sealed.csv), and replay 0.25 with as many new tokens.
+HEAD = """# Mixes that `answer` named (studies/measured/plans_sealed.csv){rule}.
 name: plans-{target}
 text:
   {source}: {{files: ../../corpora/{source}/*.jsonl, group: group, validation: 1%}}
@@ -85,28 +95,34 @@ def known(name: str, largest: float = 75072, budget: float = 279.0) -> cl.Runs:
 def trained(name: str) -> pd.DataFrame:
     """Return what was measured from the new base models of one table, of none at first."""
     path = MEASURED / f"plans_sealed_{CORPORA[name][1]}.csv"
-    return pd.read_csv(path) if path.exists() else pd.DataFrame(columns=["n_params", "tokens", "eval", "loss"])
+    return pd.read_csv(path) if path.exists() else pd.DataFrame(columns=["n_params", "ptpp", "seed", "tokens", "eval"])
+
+
+def of_base(name: str, n_params: float, budget: float, seed: float) -> pd.DataFrame:
+    """Return what was measured from one new base model."""
+    return trained(name).query("n_params == @n_params and ptpp == @budget and seed == @seed")
 
 
 def scenarios() -> pd.DataFrame:
-    """Return the scenarios: table, size, held-out budget, tokens of the new domain and the limit on forgetting."""
+    """Return the scenarios: the base model, tokens of the new domain and the limit on forgetting."""
     rows = []
-    for name in CORPORA:
-        for n_params, budget in BUDGETS.items():
+    for number, budgets, seed, atpp, limits in ROUNDS:
+        for name, (n_params, budget) in itertools.product(CORPORA, budgets.items()):
             held_out = known(name, n_params, budget).frame.query("ptpp == @budget and n_params == @n_params")
-            if not (held_out["tokens"] > 0).any():
-                continue
             measured = measured_at(held_out, n_params)
-            for replay in np.minimum(LIMITS, measured.replay[-1]):  # beyond the most replay no cost was measured
-                tokens = min(TARGET_ATPP * n_params / (1 - replay), measured.tokens[-1])
+            for replay in np.minimum(limits, measured.replay[-1]):  # beyond the most replay no cost was measured
+                tokens = min(atpp * n_params / (1 - replay), measured.tokens[-1])
                 limit = measured.at("source", replay, tokens) / measured.base - 1
-                rows.append((name, n_params, budget, TARGET_ATPP * n_params, f"replay {replay:g}", round(limit, 4)))
-    return pd.DataFrame(rows, columns=["table", "n_params", "ptpp", "target_tokens", "limit of", "max_forgetting"])
+                question = (atpp, atpp * n_params, f"replay {replay:g}", round(limit, 4))
+                rows.append((number, name, n_params, budget, seed, *question))
+    asked = ["target_atpp", "target_tokens", "limit of", "max_forgetting"]
+    found = pd.DataFrame(rows, columns=["round", *OF_BASE, *asked])
+    return found.drop_duplicates([*OF_BASE, "target_atpp", "max_forgetting"], ignore_index=True)
 
 
-def seen_by_the_planner(name: str, n_params: int, budget: float) -> cl.Runs | None:
+def seen_by_the_planner(name: str, n_params: int, budget: float, seed: int) -> cl.Runs | None:
     """Return the table's runs below the held-out budget with the new base model's losses; None before it is trained."""
-    new = trained(name).query("n_params == @n_params and tokens == 0")
+    new = of_base(name, n_params, budget, seed).query("tokens == 0")
     if new.empty:
         return None
     table = known(name, max(n_params, 75072), budget).frame.query("ptpp < @budget")
@@ -118,7 +134,7 @@ def planned(asked: pd.DataFrame) -> pd.DataFrame:
     """Put scenarios to `answer`, at 80 % and at even odds; return them with its plans."""
     rows = []
     for scenario in asked.to_dict("records"):
-        seen = seen_by_the_planner(scenario["table"], scenario["n_params"], scenario["ptpp"])
+        seen = seen_by_the_planner(*(scenario[name] for name in OF_BASE))
         if seen is None:
             continue
         question = {name: scenario[name] for name in ("n_params", "ptpp", "target_tokens", "max_forgetting")}
@@ -153,34 +169,39 @@ def seal(plans: pd.DataFrame, output: Path) -> None:
 def recipes(plans: pd.DataFrame) -> dict[str, str]:
     """Return the recipes that train mixes and the rule of thumb: file name -> text."""
     found = {}
-    for (table, budget), mine in plans.groupby(["table", "ptpp"], sort=False):
+    for (number, table, budget, seed, atpp), mine in plans.groupby(OF_RECIPE, sort=False):
         source, target = CORPORA[table]
         sizes = [SIZES[size] for size in mine["n_params"].unique()]
+        # Half as many tokens of the new domain lie on the way of the first round's run of the rule of thumb.
+        rule = [RULE] if number == 1 or seed else []
         text = HEAD.format(
             source=source, target=target, budget=budget,
-            models="\n".join(f"  {name}: {{n_params: {name.upper()}, seeds: [0]}}" for name, *_ in sizes),
+            rule=", and replay 0.25 with as many new tokens" if rule else "",
+            models="\n".join(f"  {name}: {{n_params: {name.upper()}, seeds: [{seed}]}}" for name, *_ in sizes),
             peaks=", ".join(f"{name}: {peak}" for name, peak, _ in sizes),
         )  # fmt: skip
         for size, group in mine.groupby("n_params", sort=False):
             model, _, peak = SIZES[size]
-            named = group["replay"][group["replay"] <= MOST] if "replay" in group else []
-            for replay in dict.fromkeys([RULE, *named]):
-                atpp = TARGET_ATPP / (1 - replay)
-                text += BLOCK.format(source=source, target=target, replay=replay, model=model, atpp=atpp, peak=peak)
-        found[f"plans_sealed_{target}_{budget:g}.yaml"] = text
+            named = group["replay"].dropna() if "replay" in group else []
+            for replay in dict.fromkeys([*rule, *(each for each in named if each <= MOST)]):
+                tokens = atpp / (1 - replay)
+                text += BLOCK.format(source=source, target=target, replay=replay, model=model, atpp=tokens, peak=peak)
+        name = f"plans_sealed_{target}_{budget:g}"
+        found[f"{name}.yaml" if number == 1 else f"{name}_again_{atpp:g}_seed_{seed}.yaml"] = text
     return found
 
 
 def plan_the_rest() -> None:
     """Plan where a new base model has been measured and no plan was made; keep the plans, seal them, write recipes."""
-    asked = scenarios()
-    kept = pd.read_csv(PLANS) if PLANS.exists() else pd.DataFrame(columns=KEY)
-    done = set(zip(kept["table"], kept["n_params"], strict=True))
-    new = planned(asked[[place not in done for place in zip(asked["table"], asked["n_params"], strict=True)]])
+    asked, key = scenarios(), [*OF_BASE, "target_atpp", "limit of"]
+    kept = pd.read_csv(PLANS) if PLANS.exists() else pd.DataFrame(columns=key)
+    done = set(kept[key].itertuples(index=False, name=None))
+    new = planned(asked[[place not in done for place in asked[key].itertuples(index=False, name=None)]])
     if new.empty:
         return
-    for (table, n_params), mine in new.groupby(["table", "n_params"], sort=False):
-        seal(mine, HOME / "sealed" / f"plans_{CORPORA[table][1]}_{SIZES[n_params][0]}.json")
+    for (number, table, budget, seed, atpp, n_params), mine in new.groupby([*OF_RECIPE, "n_params"], sort=False):
+        again = f"_{budget:g}_seed_{seed}_{atpp:g}" if number > 1 else ""
+        seal(mine, HOME / "sealed" / f"plans_{CORPORA[table][1]}_{SIZES[n_params][0]}{again}.json")
     plans = pd.concat([kept, new], ignore_index=True) if len(kept) else new
     plans.to_csv(PLANS, index=False, float_format="%.6g")
     for name, text in recipes(asked.merge(plans, how="left")).items():
