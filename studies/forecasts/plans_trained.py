@@ -1,10 +1,11 @@
 """Plans that were trained: `answer` at a budget that it has not seen, the mix that it names run, and what came of it.
 
-For two tables and their sizes from 46K a budget of pre-training is held out. A scenario has 6 tokens of the new domain
-per parameter, and a limit on forgetting: what replay 0.15 or 0.40 cost in the table there. A base model is trained to
-that budget, on text of newer packages than the table's. `answer` sees the table's runs below that budget and the new
-base model's own two losses, and says which replay keeps the limit with a probability of 80 %, and with one of 50 %.
-These mixes are trained from that base model, and so is the rule of thumb: replay 0.25.
+For two tables and their sizes from 46K a budget of pre-training is held out. A scenario has some tokens of the new
+domain per parameter, and a limit on forgetting: what a replay cost in the table there (`ROUNDS`). A base model is
+trained to that budget, on text of newer packages than the table's. `answer` sees the table's runs below that budget and
+the new base model's own two losses, and says which replay keeps the limit with a probability of 80 %, and with one of
+50 %. These mixes are trained from that base model, and so is the rule of thumb: replay 0.25. A second round put other
+limits and fewer tokens to the `answer` of the next day, which learned from the first one.
 
     python -m studies plans_trained bases       # writes recipes: the base models, and the rule of thumb from each
     cptlaw sweep studies/recipes/plans_sealed_french_279.yaml -o runs/plans-french --workers 1    # and the others
@@ -211,20 +212,23 @@ def plan_the_rest() -> None:
 # -- what came of them -------------------------------------------------------------------------------------------------
 
 
+def at_mix(runs: pd.DataFrame, replay: float, target_tokens: float) -> pd.Series:
+    """Return the losses by eval that one mix measured, where it had so many tokens of the new domain."""
+    tokens = target_tokens / (1 - replay)
+    mine = runs[np.isclose(runs["replay"], replay, atol=5e-4) & np.isclose(runs["tokens"], tokens, rtol=0.03)]
+    return mine.loc[(mine["tokens"] - tokens).abs().groupby(mine["eval"]).idxmin()].set_index("eval")["loss"]
+
+
 def outcomes() -> pd.DataFrame:
     """Return the plans whose mixes were trained with the forgetting and the target loss that these measured."""
     rows = []
     for plan in pd.read_csv(PLANS).to_dict("records"):
-        runs = trained(plan["table"])
-        runs = runs[runs["n_params"] == plan["n_params"]]
+        runs = of_base(*(plan[name] for name in OF_BASE))
         base = runs[(runs["tokens"] == 0) & (runs["eval"] == "source")]["loss"].iloc[0]
-        last = runs.loc[runs[runs["tokens"] > 0].groupby(["replay", "eval"])["tokens"].idxmax()]
-        losses = last.pivot_table(index="replay", columns="eval", values="loss")
-        rule = losses.loc[np.isclose(losses.index, RULE)]
-        row = {**plan, "rule": rule["source"].iloc[0] / base - 1 if len(rule) else np.nan}
-        mine = losses.loc[np.isclose(losses.index, plan["replay"], atol=5e-4)]
+        rule, mine = (at_mix(runs, replay, plan["target_tokens"]) for replay in (RULE, plan["replay"]))
+        row = {**plan, "rule": rule["source"] / base - 1 if len(rule) else np.nan}
         if len(mine):
-            row |= {"measured": mine["source"].iloc[0] / base - 1, "target": mine["target"].iloc[0]}
+            row |= {"measured": mine["source"] / base - 1, "target": mine["target"]}
             row["held"] = row["measured"] <= plan["max_forgetting"]
             for name, value in (("forgetting", row["measured"]), ("target_loss", row["target"])):
                 row[f"{name} inside"] = plan[f"{name}_lo"] <= value <= plan[f"{name}_hi"]
@@ -235,13 +239,13 @@ def outcomes() -> pd.DataFrame:
 def forecast_again(rows: pd.DataFrame) -> pd.DataFrame:
     """Return trained plans with what laws of today forecast of their mixes from the same runs: seen rows by now."""
     parts = []
-    for (table, n_params, budget), mine in rows[rows["measured"].notna()].groupby(["table", "n_params", "ptpp"]):
-        seen = seen_by_the_planner(table, n_params, budget)
+    for (table, n_params, budget, seed), mine in rows[rows["measured"].notna()].groupby(OF_BASE):
+        seen = seen_by_the_planner(table, n_params, budget, seed)
         if seen is None:
             continue
         base = seen.frame.query("n_params == @n_params and ptpp == @budget and eval == 'source'")["loss"].iloc[0]
         points = pd.DataFrame({"n_params": n_params, "ptpp": budget, "replay": mine["replay"], "base_loss": base})
-        points["tokens"] = TARGET_ATPP * n_params / (1 - mine["replay"])
+        points["tokens"] = mine["target_tokens"] / (1 - mine["replay"])
         fit = cl.fit("auto", seen, "source")
         low, high = np.exp(fit.log_quantiles(points, [0.05, 0.95])) / base - 1
         now = {"forgetting": fit.predict(points) / base - 1, "forgetting_lo": low, "forgetting_hi": high}
@@ -265,16 +269,17 @@ def today(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def counted(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return what plans come to by probability and shift, beside the rule of thumb."""
+    """Return what plans come to by round, probability and shift, beside the rule of thumb."""
     rows = rows[rows["measured"].notna()].astype(dict.fromkeys(MEASURES, float))
     found = []
-    for risk in RISKS:
-        asked = rows[rows["risk"] == risk]
+    for number, risk in itertools.product(rows["round"].unique(), RISKS):
+        asked = rows[(rows["round"] == number) & (rows["risk"] == risk)]
         for name, group in [("both", asked), *asked.groupby("table", sort=False)] if len(asked) else []:
             made, inside = len(group), "{:.0f} of {}".format
             off, above = group["forgetting"] - group["measured"], group["target_loss"] / group["target"]
             found.append(
                 {
+                    "round": str(number),
                     "probability asked": f"{100 * risk:.0f} %",
                     "table": name,
                     "plans trained": str(made),
@@ -295,6 +300,7 @@ def listed(rows: pd.DataFrame) -> pd.DataFrame:
     lines = []
     for plan in rows.to_dict("records"):
         line = {"table": plan["table"], "parameters": f"{plan['n_params'] / 1e3:.0f}K", "budget": f"{plan['ptpp']:g}"}
+        line["new tokens"] = f"{plan['target_atpp']:g}"
         line |= {"limit": f"{100 * plan['max_forgetting']:.1f} %", "asked": f"{100 * plan['risk']:.0f} %"}
         if not plan["feasible"]:
             line["replay planned"] = "refused"
@@ -314,7 +320,8 @@ def listed(rows: pd.DataFrame) -> pd.DataFrame:
         elif plan["replay"] > MOST:
             line["measured"] = "not trained"
         lines.append(line)
-    first = ["table", "parameters", "budget", "limit", "asked", "replay planned", "forecast (90 %)", "measured", "held"]
+    first = ["table", "parameters", "budget", "new tokens", "limit", "asked", "replay planned", "forecast (90 %)"]
+    first += ["measured", "held"]
     return pd.DataFrame(lines, columns=[*first, "target, forecast (90 %)", "target, measured"], dtype=object).fillna("")
 
 
@@ -361,7 +368,8 @@ def raised() -> pd.DataFrame:
 def tables() -> dict[str, pd.DataFrame]:
     """Return what plans come to, every plan, how far they are off with today's laws, why, and what earlier ones did."""
     rows = outcomes()
-    made = {"totals": counted(rows), "plans": listed(rows), "today": today(rows)}
+    first, again = rows[rows["round"] == 1], rows[rows["round"] > 1]
+    made = {"totals": counted(rows), "plans": listed(first), "again": listed(again), "today": today(first)}
     return made | {"raised": raised(), "earlier": earlier()}
 
 
