@@ -41,7 +41,7 @@ ENDS = ("", "_lo", "_hi")
 
 def short_lines(answer: Answer) -> list[Line]:
     """Return the answer, the mix first, what to expect of it, and what to run next."""
-    lines: list[Line] = [("beyond runs", far.message)] if (far := out_of_reach(answer)) else []
+    lines: list[Line] = [("beyond runs", far.message)] if (far := finding_out_of_reach(answer)) else []
     lines.append(("answer", headline(answer)))
     if answer.feasible:
         lines += expected_lines(answer)
@@ -53,7 +53,7 @@ def short_lines(answer: Answer) -> list[Line]:
     return [*lines, *next_step(answer)]
 
 
-def out_of_reach(answer: Answer) -> Finding | None:
+def finding_out_of_reach(answer: Answer) -> Finding | None:
     """Return the finding that the plan has more tokens than forecasts were ever held to runs at, if it has."""
     return next((one for one in answer.findings if one.code == "out-of-reach"), None) if answer.feasible else None
 
@@ -134,7 +134,7 @@ def expected_lines(answer: Answer) -> list[Line]:
     lines: list[Line] = []
     said = set()
     # What no forecast of so long a run was ever held to is not called likely.
-    chance = "{:.0%} by the laws alone".format if out_of_reach(answer) else likelihood
+    chance = "{:.0%} by the laws alone".format if finding_out_of_reach(answer) else likelihood
 
     def within(name: str) -> str:
         if name not in answer.probabilities:

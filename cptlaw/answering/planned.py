@@ -15,9 +15,9 @@ from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.fitting.fit import Fit
 from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.planning import MixPlan
-from cptlaw.planning.loss import most_tokens
+from cptlaw.planning.loss import AHEAD, tokens_in_reach
 from cptlaw.planning.mixes.expected import best_over_rates
-from cptlaw.planning.mixes.mix import AHEAD, build_mixes
+from cptlaw.planning.mixes.mix import build_mixes
 from cptlaw.planning.mixes.trade_off import plan_at
 from cptlaw.planning.scenario import LimitedData, ReferenceKind, TradeOff, read_scenario
 from cptlaw.units import format_percent, format_quantity
@@ -107,7 +107,7 @@ def _given(
     source = fits.get("source")
     given = question.of_plan | ({"scores": scores} if scores else {})
     if question.kind == "min-tokens" and "max_tokens" not in given:
-        given["max_tokens"] = AHEAD * most_tokens(fits.values(), question.n_params)
+        given["max_tokens"] = tokens_in_reach(fits.values(), question.n_params)
     if risk is None:
         given.pop("risk", None)
     if source is None:

@@ -31,6 +31,8 @@ from cptlaw.runs.schema import corpus_of
 
 LossRole = Literal["source", "target"]
 GIVEN_ATPP = (1e-3, 1e4)  # tokens per parameter between which plans look where parameters were given, not fitted
+# Times the tokens of the runs, as far as forecasts were held to longer runs (studies/bench.md, more tokens).
+AHEAD = 4.0
 STEP = 1e-4  # of replay, for the slope in it
 MIX = ("replay", "tokens")
 EVEN = 0.5  # the probability with which the forecast itself is kept
@@ -281,16 +283,20 @@ def measured_levels(fits: Iterable[Forecaster], name: str) -> Array:
     return np.unique(np.concatenate(result)) if result else np.array([])
 
 
-def most_tokens(fits: Iterable[Forecaster], n_params: float) -> float:
-    """Return the most tokens that fitted runs had, in all or per parameter of a model; infinity where none has any."""
+def tokens_in_reach(fits: Iterable[Forecaster], n_params: float | None) -> float:
+    """Return the tokens up to which forecasts of longer runs were held to runs; infinity where fits have no tokens.
+
+    `AHEAD` times the most that any run had, in all or per parameter of a model.
+    """
     most = []
     for data in (fit.data for fit in fits):
-        if data.empty:  # parameters were given
+        if data.empty and n_params is not None:  # parameters were given
             most.append(GIVEN_ATPP[1] * n_params)
-        elif "tokens" in data.columns:
-            sizes = data["n_params"] if "n_params" in data.columns else n_params
-            most += [float(data["tokens"].max()), float((data["tokens"] / sizes).max()) * n_params]
-    return max(most, default=np.inf)
+        elif "tokens" in data.columns and not data.empty:
+            most.append(float(data["tokens"].max()))
+            if "n_params" in data.columns and n_params is not None:
+                most.append(float((data["tokens"] / data["n_params"]).max()) * n_params)
+    return AHEAD * max(most, default=np.inf)
 
 
 def base_losses(fit: Forecaster, n_params: float | None) -> Array:

@@ -195,6 +195,14 @@ def test_fits_of_other_corpora_or_of_none_are_refused(fits):
         cl.plan.mix([plain], **ASKED)
 
 
+def test_mixes_longer_than_forecasts_were_held_to_say_so(fits):
+    # The smallest model had 100 tokens per parameter, so that one of 300M is forecast up to four times 30B.
+    near, far = (cl.plan.mix(fits, **{**ASKED, "tokens": tokens}) for tokens in ("119B", "121B"))
+    assert "out-of-reach" not in {one.code for one in near.findings}
+    (said,) = (one for one in far.findings if one.code == "out-of-reach")
+    assert (said.severity, said.data["most"]) == ("error", pytest.approx(3e10))
+
+
 def test_the_command_line_says_the_same(fits, tmp_path, call):
     for name, fit in fits.items():
         fit.save(tmp_path / f"{name}.json")

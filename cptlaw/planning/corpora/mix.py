@@ -20,8 +20,8 @@ from cptlaw.planning.corpora.pools import Pools
 from cptlaw.planning.corpora.result import CorporaPlan
 from cptlaw.planning.descent import Domain
 from cptlaw.planning.limits import AboveBase, Solution, check_risk, held, iterate_margins
-from cptlaw.planning.loss import Loss
-from cptlaw.planning.mixes.expected import binding
+from cptlaw.planning.loss import Loss, tokens_in_reach
+from cptlaw.planning.mixes.expected import binding, out_of_reach
 from cptlaw.planning.mixes.repetition import read_often
 from cptlaw.planning.options import label
 from cptlaw.planning.points import infeasible_fields, score_fields, score_limits
@@ -127,6 +127,11 @@ class MixQuestion:
     def tokens(self) -> float:
         """Tokens of the run."""
         return float(self.given.tokens)
+
+    @property
+    def tokens_in_reach(self) -> float:
+        """Tokens up to which forecasts of longer runs were held to runs."""
+        return tokens_in_reach((one.fit for one in self.losses.values() if one.reads("tokens")), self.given.n_params)
 
     @property
     def space(self) -> Space:
@@ -310,6 +315,7 @@ def _expected(
     return fields, [
         *dict.fromkeys(findings),
         *_edges(given, question, shares),
+        *out_of_reach(question.tokens_in_reach, question.tokens),
         *(read_often(pooled) if given.repetition == "discount" else ()),
     ]
 

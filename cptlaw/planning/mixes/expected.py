@@ -9,7 +9,8 @@ import numpy as np
 
 from cptlaw.findings import Finding, Remedy
 from cptlaw.planning.limits import at_risk
-from cptlaw.planning.mixes.mix import AHEAD, CHOSEN, LARGEST, SMALLEST, FittedMix
+from cptlaw.planning.loss import AHEAD
+from cptlaw.planning.mixes.mix import CHOSEN, LARGEST, SMALLEST, FittedMix
 from cptlaw.planning.points import infeasible_fields, score_fields
 from cptlaw.planning.result import MixPlan, flops_of
 from cptlaw.planning.solve import ON_LIMIT, Best, Limit, Space, Wider, certificate
@@ -77,7 +78,7 @@ def _expected_at(mix: FittedMix, best: Mapping[str, float]) -> tuple[dict[str, A
         findings += expected.findings
     if mix.scores:
         values["scores"] = score_fields(mix.scores, mix.limits, point, mix.given.interval)
-    findings += [*below_fitted_tokens(mix, tokens), *out_of_reach(mix, tokens)]
+    findings += [*below_fitted_tokens(mix, tokens), *out_of_reach(mix.tokens_in_reach, tokens)]
     if mix.source is not None and mix.forgetting is not None:
         of_loss = {end: values.get(f"source_loss{end}") for end in ("", "_lo", "_hi")}
         above = mix.forgetting.ends(of_loss, mix.given.interval)
@@ -116,10 +117,10 @@ def below_fitted_tokens(mix: FittedMix, tokens: float) -> tuple[Finding, ...]:
     )
 
 
-def out_of_reach(mix: FittedMix, tokens: float) -> tuple[Finding, ...]:
-    """Say that a mix has more tokens than any forecast was ever held to runs at."""
-    most = mix.tokens_in_reach / AHEAD
-    if tokens <= mix.tokens_in_reach * (1.0 + 1e-9):
+def out_of_reach(reach: float, tokens: float) -> tuple[Finding, ...]:
+    """Say that a mix has more tokens than any forecast was ever held to runs at: see `tokens_in_reach`."""
+    most = reach / AHEAD
+    if tokens <= reach * (1.0 + 1e-9):
         return ()
     times = f"{float(f'{tokens / most:.2g}'):,.10g}"
     return (

@@ -16,7 +16,7 @@ from cptlaw.fitting.one_corpus import fit_of_corpus
 from cptlaw.fitting.solving.open_rates import at_size
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.limits import AboveBase, build_limits, limit_on
-from cptlaw.planning.loss import FitLike, Loss, as_fit, check_pair, measured_levels, most_tokens
+from cptlaw.planning.loss import FitLike, Loss, as_fit, check_pair, measured_levels, tokens_in_reach
 from cptlaw.planning.points import score_limits, score_losses
 from cptlaw.planning.reference import find_reference
 from cptlaw.planning.scenario import Question
@@ -26,8 +26,6 @@ from cptlaw.units import format_percent
 
 CHOSEN = ("lr_peak", "merge_weight", "lora_rank")  # of the measured levels the best, where laws read them
 SMALLEST, LARGEST = "smallest-fitted-replay", "largest-fitted-replay"  # bounds of a plan that nobody gave
-# Times the tokens of the runs, as far as forecasts were held to longer runs (studies/bench.md, more tokens).
-AHEAD = 4.0
 MOST = 0.99  # replay beyond which a mix holds hardly anything of the target
 PRINTED = (3, 4, 5, 6)  # digits to which sizes and budgets are printed anywhere
 
@@ -105,8 +103,8 @@ class FittedMix:
 
     @property
     def tokens_in_reach(self) -> float:
-        """Tokens up to which forecasts of longer runs were held to runs: `AHEAD` times the most that any run had."""
-        return AHEAD * most_tokens((loss.fit for loss in self.losses if loss.reads("tokens")), self.n_params)
+        """Tokens up to which forecasts of longer runs were held to runs."""
+        return tokens_in_reach((loss.fit for loss in self.losses if loss.reads("tokens")), self.n_params)
 
     # -- what there is to choose -----------------------------------------------------------------------------------
 

@@ -188,7 +188,7 @@ def _front(mix: FittedMix) -> ParetoPlan:
             return replace(_plan(mix, (), list(mix.findings)), blocking=never or tuple(kept))
         front = within
     chosen = front[np.unique(np.linspace(0, len(front) - 1, given.points).round().astype(int))]
-    findings = [*mix.findings, *below_fitted_tokens(mix, tokens), *out_of_reach(mix, tokens)]
+    findings = [*mix.findings, *below_fitted_tokens(mix, tokens), *out_of_reach(mix.tokens_in_reach, tokens)]
     columns: dict[str, Any] = {"replay": [float(share) for share in chosen]}
     for loss in mix.losses:
         expected = loss.forecast({"replay": chosen, "tokens": tokens}, given.interval)
