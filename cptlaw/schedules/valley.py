@@ -107,30 +107,29 @@ def measured_tuning(runs: Runs) -> dict[str, object]:
     would be a guess.
     """
     if "tuning" not in runs.noticed:
-        runs.noticed["tuning"] = {**_batches_run(runs), **_own_valley(runs)}
+        batch = _tokens_of_a_step(runs.frame)
+        with_batches = replace(runs, frame=runs.frame.assign(batch_tokens=batch))
+        runs.noticed["tuning"] = {} if batch.isna().all() else _batches_run(with_batches) | _own_valley(with_batches)
     found: dict[str, object] = runs.noticed["tuning"]
     return found
 
 
+def _tokens_of_a_step(frame: pd.DataFrame) -> pd.Series:
+    """Return the batch of each trained row: as a column says, else its tokens over its steps; missing without both."""
+    columns = {name: frame.get(name, np.nan) for name in ("batch_tokens", "tokens", "step")}
+    batch, tokens, step = (pd.Series(column, frame.index, dtype=float) for column in columns.values())
+    return (batch if batch.notna().any() else tokens / step.where(step > 0)).where(tokens > 0)
+
+
 def _batches_run(runs: Runs) -> dict[str, object]:
     frame = runs.frame
-    frame = frame[frame["tokens"] > 0] if "tokens" in frame.columns else frame.iloc[:0]
-    if "batch_tokens" in frame.columns and frame["batch_tokens"].notna().any():
-        batch = frame["batch_tokens"].astype(float)
-    elif "step" in frame.columns and (frame["step"] > 0).any():
-        batch = (frame["tokens"] / frame["step"].where(frame["step"] > 0)).astype(float)
-    else:
-        return {}
     size = frame["n_params"].astype(float) if "n_params" in frame.columns else pd.Series(np.nan, frame.index)
-    by_size = batch.dropna().groupby(size, dropna=False)
+    by_size = frame["batch_tokens"].dropna().groupby(size, dropna=False)
     return {"batches": [[None if np.isnan(n) else n, *np.quantile(some, (0.0, 0.5, 1.0))] for n, some in by_size]}
 
 
 def _own_valley(runs: Runs) -> dict[str, object]:
     names = ["n_params", "tokens", "lr_peak", "batch_tokens", "loss"]
-    if "batch_tokens" not in runs.frame.columns and {"step", "tokens"} <= set(runs.frame.columns):
-        step = runs.frame["step"].where(runs.frame["step"] > 0)
-        runs = replace(runs, frame=runs.frame.assign(batch_tokens=runs.frame["tokens"] / step))
     if "lr_peak" not in runs.frame.columns and "lr" in runs.frame.columns and "run" in runs.assumed:
         runs = replace(runs, frame=runs.frame.assign(lr_peak=runs.frame["lr"]))  # each row is a run
     target = next((name for name in runs.evals if runs.role(name) == "target"), None)
