@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import SimpleNamespace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pandas as pd
 
 from cptlaw.errors import DataError, UsageError
 from cptlaw.laws.base import Context, Law, Option, Role, Shape
+from cptlaw.laws.calculus import Array
 from cptlaw.laws.parameters import some_of
 from cptlaw.runs.schema import MIX, corpus_of, mix_columns
 
@@ -22,7 +24,7 @@ WORTH = Shape(1e-4, 1e4, start=(0.3, 30.0), usual=(1.0, 1.5, "log"))  # of a cor
 BENT = Shape(0.02, 5.0, start=(0.1, 1.0), usual=(0.7, 0.5, "log"))  # exponent of a share
 
 
-def corpora_of(given: Any) -> tuple[str, ...]:
+def corpora_of(given: str | Iterable[str] | None) -> tuple[str, ...]:
     """Read the option ``corpora``: names, or text that joins them with +."""
     parts = given.split("+") if isinstance(given, str) else tuple(given or ())
     names = tuple(str(corpus_of(MIX + part.strip()) or "") for part in parts if part.strip())
@@ -96,7 +98,7 @@ class OfCorpora(Law):
             )
         return x
 
-    def shares_of(self, x: SimpleNamespace) -> list[Any]:
+    def shares_of(self, x: SimpleNamespace) -> list[Array]:
         """Return the shares, one input column per corpus."""
         return [getattr(x, name) for name in self.shares]
 

@@ -166,12 +166,12 @@ class CurveLaw(Law):
                 columns[name][rows] = values
         return frame.assign(**columns)
 
-    def read(self, schedule: Schedule, at: Any) -> dict[str, Any]:
+    def read(self, schedule: Schedule, at: NDArray[np.intp]) -> dict[str, Array]:
         """Return the computed columns of one schedule at steps counted across its phases."""
         # Where lambda is fitted these columns are at the published one; the terms read the tables beside them.
         decay = LAMBDA if self.decay == FITTED else float(self.decay)
         result = areas(schedule, decay, lr_power=self.lr_power, **self.area_options)
-        columns: dict[str, Any] = {name: getattr(result, name)[at] for name in self.areas_read}
+        columns: dict[str, Array] = {name: getattr(result, name)[at] for name in self.areas_read}
         if self.objects:
             names = [name.removesuffix("_by_decay") for name in self.objects]
             tables = _decay_tables(schedule, names, lr_power=self.lr_power, **self.area_options)
@@ -229,7 +229,7 @@ def rows_by_run(frame: pd.DataFrame) -> Iterator[tuple[str, NDArray[np.intp]]]:
         yield run, np.flatnonzero(runs == run)
 
 
-def global_steps(frame: pd.DataFrame, schedule: Schedule, where: str) -> Any:
+def global_steps(frame: pd.DataFrame, schedule: Schedule, where: str) -> NDArray[np.intp]:
     """Return the steps of rows of one run, counted across the phases of its schedule, shape (n,), int.
 
     Raises

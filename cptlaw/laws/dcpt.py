@@ -71,7 +71,7 @@ class _DCPT(Bent):
             )
         super().configure()
 
-    def lower_bound_of_c(self, p: SimpleNamespace) -> Any:
+    def lower_bound_of_c(self, p: SimpleNamespace) -> Value | None:
         """Return C0 / B: the least C, per unit of B, at which the loss falls with r everywhere; None if it always does.
 
         A function of the shape parameters and `min_tokens`, sufficient for all r in (0, 1] and D >= min_tokens.

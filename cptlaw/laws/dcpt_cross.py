@@ -190,7 +190,7 @@ class AcrossDomains(DCPT3):
         chosen.inputs = tuple(name for name in self.inputs if name not in self.coefficients)
         return chosen
 
-    def learnability_index(self, x: SimpleNamespace, p: SimpleNamespace) -> Any:
+    def learnability_index(self, x: SimpleNamespace, p: SimpleNamespace) -> Value:
         """Return K, positive, of shape (n,) or (s, n)."""
         raise NotImplementedError
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from cptlaw.laws.annealing import SIZE_EXPONENT
 from cptlaw.laws.base import Amplitude, Option, Role
-from cptlaw.laws.calculus import Value, exp, log
+from cptlaw.laws.calculus import Array, Value, exp, log
 from cptlaw.laws.curve_law import FADING, KAPPA
 from cptlaw.laws.dynamics import CptDynamicsReplay
 from cptlaw.laws.parameters import UsualPrior
@@ -27,7 +28,7 @@ MEASURED = "measured"
 ONE_LEVEL = 1.01  # times between the lowest and the highest value, below which a factor does not vary
 
 
-def _growth(given: Any) -> str | tuple[str, ...]:
+def _growth(given: str | Sequence[str]) -> str | tuple[str, ...]:
     if given == MEASURED:
         return MEASURED
     parts = given.split("+") if isinstance(given, str) else given
@@ -141,7 +142,7 @@ class CptDynamicsJoint(CptDynamicsReplay):
             result[name] = result[name] if name in result.columns else peak.fillna(peak.median())
         return result
 
-    def read(self, schedule: Schedule, at: Any) -> dict[str, Any]:
+    def read(self, schedule: Schedule, at: NDArray[np.intp]) -> dict[str, Array]:
         """Return areas, and the peak rates that the law reads, at steps counted across the phases."""
         peak = dict(zip(PEAKS, _peaks(schedule), strict=True))
         return super().read(schedule, at) | {name: np.full(len(at), peak[name]) for name in self.peaks}

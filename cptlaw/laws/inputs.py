@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, ClassVar, Literal, TypeAlias, cast
+from typing import ClassVar, Literal, TypeAlias, cast
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from cptlaw.errors import DataError, UsageError, did_you_mean
 from cptlaw.laws.calculus import Array, Positive
@@ -62,7 +62,7 @@ class Columns:
     """
 
     columns: Mapping[str, Array]
-    index: Any
+    index: pd.Index | NDArray[np.intp]
 
     @classmethod
     def of(cls, rows: pd.DataFrame | Columns) -> Columns:
@@ -80,12 +80,12 @@ class Columns:
     def __len__(self) -> int:
         return len(self.index)
 
-    def assign(self, **more: Any) -> Columns:
+    def assign(self, **more: ArrayLike) -> Columns:
         """Return the rows with more columns: values, or one value for all rows."""
         made = {name: np.asarray(one) if np.ndim(one) else np.full(len(self), one) for name, one in more.items()}
         return Columns({**self.columns, **made}, self.index)
 
-    def take(self, places: Any) -> Columns:
+    def take(self, places: NDArray[np.intp]) -> Columns:
         """Return some of the rows, by their places."""
         return Columns({name: column[places] for name, column in self.columns.items()}, self.index[places])
 
@@ -115,7 +115,7 @@ class Inputs:
     steady_inputs: tuple[str, ...] = ()
     takes_columns: ClassVar[bool] = True
 
-    def __init_subclass__(cls, **more: Any) -> None:
+    def __init_subclass__(cls, **more: object) -> None:
         """Give a law that reads its rows in a way of its own a table, where it does not say that `Columns` will do."""
         super().__init_subclass__(**more)
         if {"bind", "_column", "inputs_of"} & vars(cls).keys() and "takes_columns" not in vars(cls):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from cptlaw.laws.base import EXPONENT
 from cptlaw.laws.calculus import Value, reciprocal
@@ -49,7 +49,7 @@ class MixAdditive(OfScale):
 
     def of_mix(self, x: SimpleNamespace, p: SimpleNamespace) -> Value:
         """Return 1 / sum_i C_i h_i^gamma_i, what the mix adds to the loss whatever the scale."""
-        worth: Any = 0.0
+        worth: Value = 0.0
         for share, c, gamma in zip(self.shares_of(x), self.per_corpus("C"), self.per_corpus("gamma"), strict=True):
             worth = worth + getattr(p, c) * share ** getattr(p, gamma)
         return reciprocal(worth)

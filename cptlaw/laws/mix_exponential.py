@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any
 
 from cptlaw.laws.base import Shape
 from cptlaw.laws.calculus import Value, exp
@@ -41,7 +40,7 @@ class MixExponential(OfCorpora):
 
     def terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
         """Return the constant and the term of the mix."""
-        effect: Any = 0.0
+        effect: Value = 0.0
         for share, name in zip(self.shares_of(x)[1:], self.per_corpus("t")[1:], strict=True):
             effect = effect + getattr(p, name) * (1.0 * share)
         return 1.0, exp(effect)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any
 
 from cptlaw.laws.base import Shape
 from cptlaw.laws.calculus import Value, exp, log
@@ -47,7 +46,7 @@ class MixJoint(MixAdditive):
         """Return the constant, the terms of size and tokens, and the term of the mix, which has no amplitude."""
         shares = self.shares_of(x)
 
-        def tilt(letter: str) -> Any:
+        def tilt(letter: str) -> Value:
             names = self.per_corpus(letter)[1:]
             return sum((getattr(p, name) * (1.0 * share) for name, share in zip(names, shares[1:], strict=True)), 0.0)
 

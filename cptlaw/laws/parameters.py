@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.laws.calculus import Array
@@ -42,13 +43,13 @@ class Shape:
         """The range of starting values."""
         return self.start or (self.low, self.high)
 
-    def to_axis(self, value: Any) -> Any:
+    def to_axis(self, value: ArrayLike) -> Any:
         """Map parameter values to the axis on which they are searched."""
         if self.scale == "gap":
             return -np.log1p(-np.asarray(value, dtype=float))
         return np.log(value) if self.scale == "log" else np.asarray(value, dtype=float)
 
-    def from_axis(self, coordinate: Any) -> Any:
+    def from_axis(self, coordinate: ArrayLike) -> Any:
         """Map coordinates on the search axis back to parameter values."""
         if self.scale == "gap":
             return -np.expm1(-np.asarray(coordinate, dtype=float))
@@ -119,7 +120,7 @@ class Option:
         follows from the default: true or false for a bool, a number for a number.
     """
 
-    default: Any
+    default: object
     allowed: tuple[str, ...] | str
     description: str = ""
     read: Callable[[Any], Any] | None = None
@@ -225,10 +226,10 @@ def true_or_false(given: object) -> bool:
     return value
 
 
-def some_of(names: Collection[str]) -> Callable[[Any], tuple[str, ...]]:
+def some_of(names: Collection[str]) -> Callable[[str | Iterable[str] | None], tuple[str, ...]]:
     """Return a reader of some of these names, in text joined by +."""
 
-    def read(given: Any) -> tuple[str, ...]:
+    def read(given: str | Iterable[str] | None) -> tuple[str, ...]:
         parts = given.split("+") if isinstance(given, str) else (given or ())
         chosen = {part for part in parts if part}
         if not chosen <= set(names):

@@ -104,7 +104,7 @@ class ScoreLaw:
         """All parameter names."""
         return tuple(self.all_axes)
 
-    def natural(self, theta: Array) -> dict[str, Any]:
+    def natural(self, theta: Array) -> dict[str, Array]:
         """Return parameters by name, (s, 1) each, of coordinates (s, k)."""
         # Side by side in memory: NumPy before 2 may take another exponential for strided columns, call by call.
         across = np.ascontiguousarray(theta.T)[:, :, None]
@@ -187,7 +187,7 @@ def known_score_laws() -> Sequence[str]:
     return list(SCORE_LAWS)
 
 
-def describe_score(law: ScoreLaw) -> dict[str, Any]:
+def describe_score(law: ScoreLaw) -> dict[str, object]:
     """Return what a law of scores is, ready for JSON."""
     said = {name: getattr(law, name) for name in ("name", "equation", "source", "status", "reads")}
     return {**said, "parameters": list(law.parameters), "of": "scores"}

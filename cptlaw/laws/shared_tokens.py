@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from cptlaw.errors import DataError
 from cptlaw.laws.base import Amplitude, Context, Option, RatioOf, Role, Shape
@@ -392,7 +393,7 @@ class SharedTokens(Bent):
             x.r = Positive(1.0 - x.of_source)  # the share of the eval's own corpus
         return x
 
-    def _beside(self, x: SimpleNamespace) -> Any:
+    def _beside(self, x: SimpleNamespace) -> Value:
         """Return the log of the size over that at which d0 and a2 are stated."""
         return log(x.N) - math.log((self.around or 1.0) / self.units["n_params"])
 
@@ -412,19 +413,19 @@ class SharedTokens(Bent):
             ratio = ratio * exp(p.h * (log(x.lr_peak) - math.log(RATE)))
         return ratio
 
-    def shift_fraction(self, x: SimpleNamespace, p: SimpleNamespace, of_source: Array, steps: Any) -> Any:
+    def shift_fraction(self, x: SimpleNamespace, p: SimpleNamespace, of_source: Array, steps: Value) -> Value:
         """Return how far the shift has gone: 1 - (1 + x)^-beta without replay, 0 with replay alone.
 
         `steps` is log(1 + x), x being `progress`.
         """
 
-        def held() -> Any:
+        def held() -> Value:
             # x.r is the eval's own share: replay for rows of the source loss, new text where the target pays for it.
             new = _of_role(x.of_source, lambda: 1.0 - x.r * 1.0, lambda: x.r * 1.0)
             rho = (1.0 - new) / (1.0 - new + REHEARSED * new / self._of_size(x, p))
             return -expm1(-p.beta * (steps - log1p(rho * expm1(steps))))
 
-        def learned() -> Any:
+        def learned() -> Value:
             # (1 - r)^c with the slope that the factor of the mix has where replay sets in: public ladders keep .950 of
             # the gain from replay .33 to .50 at every scale and rate, which the factor bends away from.
             a2 = self._of_size(x, p)
@@ -439,7 +440,7 @@ class SharedTokens(Bent):
         """Return a2 at the size of each row."""
         return p.a2 if self.around is None else p.a2 * exp(p.s * self._beside(x))
 
-    def of_mix(self, x: SimpleNamespace, p: SimpleNamespace, of_source: Array) -> Any:
+    def of_mix(self, x: SimpleNamespace, p: SimpleNamespace, of_source: Array) -> Value:
         """Return f: 1 without replay, 0 with replay alone; convex for the source loss, concave for the target loss."""
         if "replay" in self.without:
             return 1.0
@@ -451,9 +452,9 @@ class SharedTokens(Bent):
         # (e^(a2 r) - 1) / (e^a2 - 1), which would overflow
         return _of_role(of_source, lambda: concave * exp(a2 * (r_cpt - 1.0)), lambda: concave)
 
-    def growth(self, x: SimpleNamespace, p: SimpleNamespace) -> Any:
+    def growth(self, x: SimpleNamespace, p: SimpleNamespace) -> Value:
         """Return how the shift grows with both rates and the budget."""
-        growth: Any = 0.0
+        growth: Value = 0.0
         factors = (("h", x.lr_peak, RATE), ("w", x.lr_pretrain, RATE), ("b", x.P, BUDGET))
         # With rate=progress h has been spent on how fast the shift is run through.
         for name, column, usual in factors[self.rate == "progress" :]:
@@ -478,9 +479,9 @@ class SharedTokens(Bent):
         away = _of_role(x.of_source, lambda: shift_fraction, lambda: 1.0 - shift_fraction)
         return 1.0 - (1.0 - p.t) * away
 
-    def retained_change(self, x: SimpleNamespace, p: SimpleNamespace) -> Any:
+    def retained_change(self, x: SimpleNamespace, p: SimpleNamespace) -> Value:
         """Return which part of what CPT changed a merge with the base model, or an adapter, leaves."""
-        part: Any = 1.0
+        part: Value = 1.0
         if "merge_weight" in self.left:
             w = x.merge_weight * 1.0
             part = w**2 * (3.0 - 2.0 * w) + p.v0 * (w * (1.0 - w) ** 2) - p.v1 * (w**2 * (1.0 - w))
@@ -495,7 +496,7 @@ class SharedTokens(Bent):
         part = self.retained_change(x, p)
         return [start + part * (end - start) for start, end in zip(base, adapted, strict=True)]
 
-    def _adapted(self, x: SimpleNamespace, p: SimpleNamespace) -> list[Any]:
+    def _adapted(self, x: SimpleNamespace, p: SimpleNamespace) -> list[Value]:
         """Return the constant, the size term, the shared token term, the shift, the raised rate, the damage."""
         # One curve for both phases: D counts as it is, and a token of pre-training as k of them, so that a longer base
         # model is farther along the same curve.
@@ -518,13 +519,13 @@ class SharedTokens(Bent):
         return terms
 
 
-def _filled(column: Any, usual: float) -> Array:
+def _filled(column: ArrayLike, usual: float) -> Array:
     """Return a column with a value where there is none, (n,)."""
     values = np.asarray(column, dtype=float)
     return np.where(np.isnan(values), usual, values)
 
 
-def _of_role(of_source: Array, source: Callable[[], Any], target: Callable[[], Any]) -> Any:
+def _of_role(of_source: Array, source: Callable[[], Value], target: Callable[[], Value]) -> Value:
     """Return for each row what holds for its role; the rows of a fit to one loss have one."""
     if of_source.all():
         return source()

@@ -13,12 +13,13 @@ Axes: ``n`` = rows, ``q`` = nodes of all rows, one row after the other.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from cptlaw.laws.calculus import Array
 
@@ -47,10 +48,10 @@ class Drops:
     weight: Array
     log_rate: Array
     log_area: Array
-    first: Any
+    first: NDArray[np.intp]
 
     @classmethod
-    def of_rows(cls, rows: Any) -> Drops:
+    def of_rows(cls, rows: Sequence[Drops] | NDArray[np.object_]) -> Drops:
         """Join the nodes of rows, each of shape (nodes, 3): weight, log rate, log area."""
         lengths = [len(row) for row in rows]
         joined = np.concatenate([*rows, np.zeros((0, 3))])
@@ -95,7 +96,7 @@ def drops_of(lr: Array, at: ArrayLike) -> list[Array]:
     roots = [_Panel(block, change, log_rate, before) for block in _blocks(steps)]
     result = []
     for t in np.asarray(at, dtype=int):
-        nodes: list[Any] = []
+        nodes: list[NDArray[np.intp]] = []
         weights: list[Array] = []
         for root in roots:
             root.collect(int(t), nodes, weights)
@@ -107,7 +108,7 @@ def drops_of(lr: Array, at: ArrayLike) -> list[Array]:
     return result
 
 
-def _blocks(steps: Any) -> list[Any]:
+def _blocks(steps: NDArray[np.intp]) -> list[NDArray[np.intp]]:
     """Cut steps at which the rate changes into pieces without a gap."""
     return np.split(steps, np.flatnonzero(np.diff(steps) > 1) + 1) if len(steps) else []
 
@@ -115,10 +116,10 @@ def _blocks(steps: Any) -> list[Any]:
 class _Panel:
     """Consecutive steps, halved where needed."""
 
-    def __init__(self, steps: Any, change: Array, log_rate: Array, before: Array) -> None:
+    def __init__(self, steps: NDArray[np.intp], change: Array, log_rate: Array, before: Array) -> None:
         self.steps, self._schedule = steps, (change, log_rate, before)
         self.weights = change[steps]
-        self.nodes: Any = None  # None: not smooth, must be halved
+        self.nodes: NDArray[np.intp] | None = None  # None: not smooth, must be halved
         self._halves: tuple[_Panel, _Panel] | None = None
         if len(steps) > ORDER:
             self._compress()
@@ -137,7 +138,7 @@ class _Panel:
         if np.abs(basis @ rate[chosen] - rate).max() <= SMOOTH:
             self.nodes, self.compressed = self.steps[chosen], change[self.steps] @ basis
 
-    def collect(self, t: int, nodes: list[Any], weights: list[Array]) -> None:
+    def collect(self, t: int, nodes: list[NDArray[np.intp]], weights: list[Array]) -> None:
         """Add the nodes that row t needs of this panel."""
         first, last = int(self.steps[0]), int(self.steps[-1])
         if first > t:
@@ -161,7 +162,7 @@ class _Panel:
 
 
 @lru_cache(maxsize=256)
-def _basis(m: int) -> tuple[Any, Array]:
+def _basis(m: int) -> tuple[NDArray[np.intp], Array]:
     """Return the nodes of a panel of m steps, and their Lagrange polynomials at all steps, (m, nodes)."""
     # Chebyshev points, rounded to steps: evenly spread nodes would let the interpolant swing at the ends of the panel.
     angle = np.pi * (np.arange(ORDER) + 0.5) / ORDER
@@ -169,7 +170,7 @@ def _basis(m: int) -> tuple[Any, Array]:
     return chosen, _lagrange(np.linspace(-1.0, 1.0, m), chosen)
 
 
-def _lagrange(u: Array, chosen: Any) -> Array:
+def _lagrange(u: Array, chosen: NDArray[np.intp]) -> Array:
     """Return the Lagrange polynomials of some of the points u, at all of them, (points, chosen)."""
     nodes = u[chosen]
     gaps = nodes[:, None] - nodes[None, :]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any, Self
+from typing import Self
 
 import pandas as pd
 
@@ -77,7 +77,7 @@ class Precision(Law):
 
     def terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
         """Return the constant, the terms of effective size and of tokens, and what quantising afterwards costs."""
-        size: Any = log(x.N)
+        size: Value = log(x.N)
         for name, gamma in TRAINED.items():
             if name not in self.without:
                 # The logarithm of N_eff is a sum, so that one exp takes all powers of it.
