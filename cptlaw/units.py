@@ -27,7 +27,7 @@ LONGEST_QUANTITY = 200
 _QUANTITY = re.compile(rf"\s*+(?P<number>{NUMBER})\s*+(?P<suffix>{UNIT}?)\s*+")
 
 
-def parse_quantity(text: str | float, what: str = "value") -> float:
+def parse_quantity(text: object, what: str = "value") -> float:
     """Read a number that may carry a unit.
 
     Parameters
@@ -77,7 +77,7 @@ def parse_quantity(text: str | float, what: str = "value") -> float:
     return value
 
 
-def parse_probability(text: str | float, what: str = "probability") -> float:
+def parse_probability(text: object, what: str = "probability") -> float:
     """Read a probability strictly between 0 and 1, such as ``0.9`` or ``"90%"``.
 
     Raises

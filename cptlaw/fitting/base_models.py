@@ -15,12 +15,12 @@ nothing of its runs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from cptlaw.errors import CptlawError
+from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.inputs import AnyRows, Columns
 
@@ -92,7 +92,11 @@ class BaseErrors:
     """
 
     def __init__(
-        self, fit: Any, predict: Callable[[Any], Array], share: float = SHARE, annealed: float = ANNEALED
+        self,
+        fit: Forecaster,
+        predict: Callable[[AnyRows], Array],
+        share: float = SHARE,
+        annealed: float = ANNEALED,
     ) -> None:
         rows, base = fit.data, measured_bases(fit.base)
         self._predict, self._share, self._annealed, self.usual = predict, share, annealed, 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from copy import deepcopy
 from functools import wraps
 from typing import Any, TypeVar, cast
@@ -18,7 +18,7 @@ def cached(function: OfFit) -> OfFit:
     """Let a function of a fit, and of further values that can be hashed, be computed once for each fit."""
 
     @wraps(function)
-    def known(fit: Any, *more: Any) -> Any:
+    def known(fit: Any, *more: Hashable) -> Any:
         fit = fit._cache.get(ORIGINAL, fit)
         key = (function.__qualname__, *more)
         if key not in fit._cache:
@@ -30,7 +30,7 @@ def cached(function: OfFit) -> OfFit:
 
 def copied(fit: Copied) -> Copied:
     """Return a copy that shares nothing which can be changed, and of which no `cached` function is computed twice."""
-    memo: dict[int, Any] = {id(one._cache): {ORIGINAL: one} for one in fits_in(fit)}
+    memo: dict[int, object] = {id(one._cache): {ORIGINAL: one} for one in fits_in(fit)}
     return deepcopy(fit, memo)
 
 
@@ -47,10 +47,10 @@ def fits_in(made: Any) -> Iterator[Any]:
                 yield from fits_in(one)
 
 
-_FACTS: dict[int, tuple[weakref.ref[Any], dict[Any, Any]]] = {}
+_FACTS: dict[int, tuple[weakref.ref[object], dict[object, Any]]] = {}
 
 
-def cached_stat(rows: Any, key: Any, read: Callable[[], Fact]) -> Fact:
+def cached_stat(rows: object, key: object, read: Callable[[], Fact]) -> Fact:
     """Return what is asked of the same fitted rows, or fit, at every forecast: read once, and kept while these live."""
     place = id(rows)
     # By identity and not by content: hashing a table costs more than the fact, and a frame that has gone takes its

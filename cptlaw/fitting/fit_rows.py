@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +15,7 @@ from cptlaw.fitting.checking.optimum import check_independence, check_optimum, c
 from cptlaw.fitting.checking.residuals import check_residuals
 from cptlaw.fitting.checking.unread import check_unread
 from cptlaw.fitting.law_fit import LawFit
+from cptlaw.fitting.provenance import Provenance
 from cptlaw.fitting.solving import identifiability as identify
 from cptlaw.fitting.solving import newton, varpro
 from cptlaw.fitting.solving.blocks import along_runs, independent_blocks
@@ -49,7 +50,7 @@ def fit_rows(
     training: TrainingRows,
     options: Options,
     base: pd.DataFrame | None = None,
-    provenance: Mapping[str, object] | None = None,
+    provenance: Provenance | None = None,
     checked: bool = True,
     near: LawFit | None = None,
 ) -> LawFit:
@@ -131,7 +132,7 @@ def fit_rows(
         data=frame[keep].reset_index(drop=True),
         base=pd.DataFrame(columns=["n_params", "ptpp", "loss"]) if base is None else base,
         options=options,
-        provenance=dict(provenance or {}),
+        provenance=Provenance(**provenance or {}),
         optima=_near_optima(descent, best, problem.n),
         schedules=dict(training.schedules),
         prior_weight=prior_weight,

@@ -6,12 +6,13 @@ and so is whatever another package derives from it. Nothing above asks which of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
 
+from cptlaw.fitting.provenance import Provenance
 from cptlaw.fitting.solving.open_rates import RATES
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.combined_law import AnyLaw
@@ -56,7 +57,7 @@ class Forecaster(Protocol):
             """Measured losses of base models."""
 
         @property
-        def provenance(self) -> Mapping[str, Any]:
+        def provenance(self) -> Provenance:
             """Where the rows came from."""
 
         @property
@@ -77,7 +78,7 @@ class Forecaster(Protocol):
 
     # -- what most of them have alike ----------------------------------------------------------------------------------
 
-    def completed(self, frame: Any) -> pd.DataFrame:
+    def completed(self, frame: PointsLike) -> pd.DataFrame:
         """Return rows as laws read them, with the rates that they leave open."""
         return as_points(frame)
 

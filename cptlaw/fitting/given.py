@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +16,7 @@ from cptlaw.laws.base import Role
 from cptlaw.units import parse_quantity
 
 
-def given_fit(law_name: str | Law, params: Mapping[str, Any], on: Role, note: str = "") -> LawFit:
+def given_fit(law_name: str | Law, params: Mapping[str, object], on: Role, note: str = "") -> LawFit:
     """Return a fit that holds given parameters, such as the coefficients of a paper.
 
     It forecasts, plans, is saved and loaded like any fit. There is no data behind it, so it has no intervals, and says

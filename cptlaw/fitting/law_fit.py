@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -126,7 +125,7 @@ class LawFit(LawOnRows, Fit):
         """Where the intervals of forecasts come from, and why they are as wide as they are, in words."""
         return intervals.method(self) if self.plain else super().interval_method
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the promised JSON keys."""
         return {
             "law": self.law.spec,
@@ -139,7 +138,7 @@ class LawFit(LawOnRows, Fit):
             "findings": [finding.to_dict() for finding in self.findings],
         }
 
-    def content(self) -> dict[str, Any]:
+    def content(self) -> dict[str, object]:
         """Return what its file holds beside rows: parameters, search, restraint, optima, schedules."""
         return {
             **self.to_dict(),
@@ -155,7 +154,7 @@ class LawFit(LawOnRows, Fit):
         }
 
     @property
-    def _of_inner_rollouts(self) -> dict[str, Any]:
+    def _of_inner_rollouts(self) -> dict[str, object]:
         """What its file holds so that a forecast rolls nothing out."""
         error = inner_rollouts(self).error if self.n_points else np.zeros(0)
         return {"inner_errors": error.tolist()} if np.isfinite(error).all() else {}

@@ -26,6 +26,7 @@ from cptlaw.fitting.fit import Fit, HalfWidths
 from cptlaw.fitting.learned import forgetting_and_gain as studies
 from cptlaw.fitting.members import Member
 from cptlaw.fitting.point_covariance import ONE_SD, PARTS
+from cptlaw.fitting.provenance import Provenance
 from cptlaw.fitting.study_prior import StudyPrior
 from cptlaw.laws.base import Role
 from cptlaw.laws.calculus import Array
@@ -79,8 +80,8 @@ class PriorFit(Fit):
     base_loss: float | None = None
     data: pd.DataFrame = field(init=False)
     base: pd.DataFrame = field(init=False)
-    provenance: Mapping[str, Any] = field(default_factory=dict, init=False)
-    _cache: dict[Any, Any] = field(default_factory=dict, init=False)
+    provenance: Provenance = field(default_factory=Provenance, init=False)
+    _cache: dict[object, Any] = field(default_factory=dict, init=False)
     scores: None = field(default=None, init=False)
     folds: tuple[()] = field(default=(), init=False)
     status: ClassVar[str] = SPEC
@@ -316,7 +317,7 @@ class PriorFit(Fit):
         """Where the intervals of forecasts come from, in words."""
         return "by how much studies of others differ, and what is not known of the base model's loss"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the promised JSON keys."""
         return {
             "law": SPEC,
@@ -327,7 +328,7 @@ class PriorFit(Fit):
             **self.rests_on,
         }
 
-    def content(self) -> dict[str, Any]:
+    def content(self) -> dict[str, object]:
         """Return what its file holds beside the format."""
         known = {name: getattr(self, name) for name in NUMBERS}
         return self.to_dict() | known | {"study": self.study.to_dict()}

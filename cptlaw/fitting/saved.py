@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.fitting.forecaster import Forecaster
+from cptlaw.fitting.provenance import Provenance
 from cptlaw.laws import LAWS, Law
 from cptlaw.laws.base import Role
 from cptlaw.result import Result
@@ -42,7 +42,7 @@ class Saved(Result, Forecaster):
 
     on: str
     role: Role
-    provenance: Mapping[str, Any]
+    provenance: Provenance
     data: pd.DataFrame
     base: pd.DataFrame
 
@@ -67,11 +67,11 @@ class Saved(Result, Forecaster):
             "findings": [finding.to_dict() for finding in self.findings]
         }
 
-    def content(self) -> dict[str, Any]:
+    def content(self) -> dict[str, object]:
         """Return what the file holds beside what all files of fits hold."""
         raise NotImplementedError
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """Return all that the file holds: the format that `cptlaw.load_fit` looks for, content, and rows."""
         return {
             "format": FORMAT,
@@ -117,7 +117,7 @@ def law_home(chosen: Law) -> dict[str, object]:
 def columns_of(frame: pd.DataFrame) -> dict[str, list[object]]:
     """Return a frame as lists of plain values; what is not finite is null."""
 
-    def plain(value: object) -> Any:
+    def plain(value: object) -> object:
         return None if isinstance(value, float) and not math.isfinite(value) else value
 
     return {str(name): [plain(value) for value in frame[name].tolist()] for name in frame.columns}

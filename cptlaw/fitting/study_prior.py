@@ -72,7 +72,7 @@ class StudyPrior:
     def frame(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return points as `cptlaw.fitting.learned.forgetting_and_gain` takes them."""
 
-        def column(name: str, instead: float) -> Any:
+        def column(name: str, instead: float) -> pd.Series | float:
             return rows[name].fillna(instead) if name in rows.columns else instead
 
         return pd.DataFrame(
@@ -88,7 +88,7 @@ class StudyPrior:
             index=rows.index,
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
         return asdict(self)
 

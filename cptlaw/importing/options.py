@@ -151,7 +151,7 @@ def read_wanted(**options: Unpack[HowToRead]) -> Wanted:
         pattern,
         _positive(batch_tokens, "--batch-tokens"),
         _positive(seq_length, "--seq-length"),
-        0.0 if first_step is None else parse_quantity(first_step, "--first-step"),  # type: ignore[arg-type]
+        0.0 if first_step is None else parse_quantity(first_step, "--first-step"),
         {} if (settings := options.get("settings")) is None else _table(Path(settings)),
         bool(options.get("all_runs")),
     )
@@ -186,13 +186,13 @@ def _column(name: str, option: str) -> str:
 def _value(column: str, value: object, option: str) -> float | str:
     if not COLUMNS[column].numeric:
         return str(value)
-    return parse_quantity(value, f"{option} {column}")  # type: ignore[arg-type]
+    return parse_quantity(value, f"{option} {column}")
 
 
 def _positive(value: object, option: str) -> float | None:
     if value is None:
         return None
-    number = parse_quantity(value, option)  # type: ignore[arg-type]
+    number = parse_quantity(value, option)
     if number <= 0:
         raise UsageError(f"{option} {value}: expected a number above 0.")
     return number

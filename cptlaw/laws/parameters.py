@@ -185,7 +185,7 @@ def short_specs(specs: Sequence[str]) -> list[str]:
 # -- readers of options --------------------------------------------------------------------------------------------
 
 
-def number(given: Any) -> float:
+def number(given: object) -> float:
     """Read a number, with a unit if it is text."""
     try:
         return float(parse_quantity(given))

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import Finding
@@ -160,7 +161,7 @@ class Loss(LossBase):
         data = self.fit.data
         return np.array([0.0, 1.0]) if data.empty else levels_of(data, "replay")
 
-    def rate(self, points: Mapping[str, Any]) -> float | None:
+    def rate(self, points: Mapping[str, ArrayLike]) -> float | None:
         """Return the peak rate at one point, which the fit chooses where the plan leaves it open; None where unread."""
         if not self.reads("lr_peak") or (self.optional("lr_peak") and "lr_peak" not in self.fit.data.columns):
             return None
@@ -172,12 +173,12 @@ class Loss(LossBase):
 
     # -- what it says --------------------------------------------------------------------------------------------------
 
-    def frame(self, replay: Any = 0.0, tokens: Any = 0.0, **more: Any) -> pd.DataFrame:
+    def frame(self, replay: ArrayLike = 0.0, tokens: ArrayLike = 0.0, **more: ArrayLike) -> pd.DataFrame:
         """Return rows at this model; replay, tokens and other inputs are numbers or arrays that broadcast."""
         columns = self._columns(replay, tokens, **more)
         return pd.DataFrame(columns, index=range(len(next(iter(columns.values()), ()))))
 
-    def _columns(self, replay: Any = 0.0, tokens: Any = 0.0, **more: Any) -> dict[str, Array]:
+    def _columns(self, replay: ArrayLike = 0.0, tokens: ArrayLike = 0.0, **more: ArrayLike) -> dict[str, Array]:
         """Return the same as columns by name, (n,) each."""
         given = {"replay": replay, "tokens": tokens, **more}
         chosen = dict(zip(given, np.broadcast_arrays(*map(np.atleast_1d, given.values())), strict=True))
@@ -189,7 +190,7 @@ class Loss(LossBase):
             if one is not None
         }
 
-    def at(self, replay: Any, tokens: Any) -> Array:
+    def at(self, replay: ArrayLike, tokens: ArrayLike) -> Array:
         """Return losses at replay and tokens, in the shape to which they broadcast."""
         shape = np.broadcast_shapes(np.shape(replay), np.shape(tokens)) or (1,)
         return self.predict(self.frame(replay, tokens)).reshape(shape)
@@ -201,7 +202,7 @@ class Loss(LossBase):
         # A certificate asks for the first grid of a plan once more for every limit, and the plans beside an answer
         # search as it does.
         key = (risk, left_out(), *((name, column.tobytes()) for name, column in columns.items()))
-        known: dict[Any, Array] = cached_stat(self.fit, "asked", dict)
+        known: dict[object, Array] = cached_stat(self.fit, "asked", dict)
         result = known.get(key)
         if result is None:
             index = np.arange(len(next(iter(columns.values()))))
@@ -213,7 +214,7 @@ class Loss(LossBase):
             known[key] = result = np.where(np.isnan(forecast), np.inf, forecast)
         return result
 
-    def _read(self, points: Mapping[str, Any]) -> dict[str, Any]:
+    def _read(self, points: Mapping[str, ArrayLike]) -> dict[str, ArrayLike]:
         return {name: column for name, column in points.items() if name in self.inputs or name in MIX}
 
     def predict(self, frame: pd.DataFrame) -> Array:
@@ -224,7 +225,7 @@ class Loss(LossBase):
         """Return quantiles of the log of measured losses of this base model, shape (probabilities, n)."""
         return np.asarray(self.fit.log_quantiles(frame, probabilities), dtype=float)
 
-    def forecast(self, points: Mapping[str, Any], interval: float | None) -> LossForecast:
+    def forecast(self, points: Mapping[str, ArrayLike], interval: float | None) -> LossForecast:
         """Return losses with the fit's intervals, and findings about the points, each once.
 
         Parameters
@@ -346,7 +347,7 @@ def fit_of(fit: FitLike, role: LossRole) -> Forecaster:
     return result
 
 
-def check_pair(losses: Any) -> None:
+def check_pair(losses: Iterable[Loss]) -> None:
     """Refuse two fits that count parameters in different ways.
 
     Raises

@@ -23,7 +23,7 @@ def label(name: str) -> str:
     return f"{name} (--{SHORTER.get(name, name).replace('_', '-')})"
 
 
-def positive(value: Any, name: str, example: str) -> float:
+def positive(value: object, name: str, example: str) -> float:
     """Return a positive quantity, such as ``"8.1B"``."""
     number = quantity(value, name)
     if not number > 0:
@@ -33,7 +33,7 @@ def positive(value: Any, name: str, example: str) -> float:
     return number
 
 
-def quantity(value: Any, name: str) -> float:
+def quantity(value: object, name: str) -> float:
     """Return a quantity, such as ``"2%"`` or ``-0.01``."""
     number = parse_quantity(value, label(name))
     if abs(number) > LARGEST:
@@ -41,7 +41,7 @@ def quantity(value: Any, name: str) -> float:
     return number
 
 
-def points(value: Any, name: str) -> dict[str, float]:
+def points(value: object, name: str) -> dict[str, float]:
     """Return scores or points by benchmark: ``{"gsm8k": "60%"}``, or texts such as ``"mmlu=1pt"``."""
     pairs = _pairs(value, name, "BENCHMARK=SCORE, as in gsm8k=60% or mmlu=1pt")
     return {key: _points(item, f"{label(name)}: {key}") for key, item in pairs.items()}
@@ -72,7 +72,7 @@ def _pairs(value: Any, name: str, expected: str) -> dict[str, Any]:
     return result
 
 
-def _points(value: Any, what: str) -> float:
+def _points(value: object, what: str) -> float:
     text = value.strip().lower() if isinstance(value, str) else ""
     for ending in ("points", "point", "pts", "pt", "pp"):
         if text.endswith(ending):
@@ -95,7 +95,7 @@ def _points(value: Any, what: str) -> float:
     return number
 
 
-def share(value: Any, name: str) -> float:
+def share(value: object, name: str) -> float:
     """Return a share in [0, 1], such as ``"34%"``."""
     number = parse_quantity(value, label(name))
     if not 0 <= number <= 1:
@@ -104,7 +104,7 @@ def share(value: Any, name: str) -> float:
     return number
 
 
-def at_least_one(value: Any, name: str) -> float:
+def at_least_one(value: object, name: str) -> float:
     """Return a number of times, 1 or more, such as ``4``."""
     number = quantity(value, name)
     if number < 1:
@@ -112,12 +112,12 @@ def at_least_one(value: Any, name: str) -> float:
     return number
 
 
-def probability(value: Any, name: str) -> float:
+def probability(value: object, name: str) -> float:
     """Return a probability strictly between 0 and 1."""
     return parse_probability(value, label(name))
 
 
-def risk(value: Any, name: str) -> float:
+def risk(value: object, name: str) -> float:
     """Return the probability with which limits hold, from one half to below 1."""
     chance = probability(value, name)
     if chance < LEAST_RISK:
@@ -128,14 +128,14 @@ def risk(value: Any, name: str) -> float:
     return chance
 
 
-def count(value: Any, name: str, least: int) -> int:
+def count(value: object, name: str, least: int) -> int:
     """Return a whole number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or value < least:
         raise UsageError(f"{name}={value!r}: expected a whole number of at least {least}.")
     return int(value)
 
 
-def one_of(value: Any, name: str, words: Sequence[Word]) -> Word:
+def one_of(value: object, name: str, words: Sequence[Word]) -> Word:
     """Return one of a few words."""
     for word in words:
         if value == word:
@@ -145,7 +145,7 @@ def one_of(value: Any, name: str, words: Sequence[Word]) -> Word:
     )
 
 
-def by_name(value: Any, name: str, read: Callable[[Any, str], float]) -> dict[str, float]:
+def by_name(value: object, name: str, read: Callable[[object, str], float]) -> dict[str, float]:
     """Return numbers by name, from a mapping or from texts such as ``"code=30%"``.
 
     Raises
@@ -157,7 +157,7 @@ def by_name(value: Any, name: str, read: Callable[[Any, str], float]) -> dict[st
     return {key: read(number, name) for key, number in pairs.items()}
 
 
-def as_given(value: Any, name: str) -> Any:
+def as_given(value: object, name: str) -> object:
     """Return a value as it stands: what uses it checks it."""
     return value
 
@@ -188,7 +188,7 @@ class Entry:
         Whether it is an input that laws may read, in the table's units.
     """
 
-    read: Callable[[Any, str], Any]
+    read: Callable[[Any, str], object]
     help: str
     metavar: str = ""
     default: Any = None

@@ -48,7 +48,7 @@ class BaseScore:
         return float(special.ndtri(0.5 + 0.5 * probability)) * deviation / max(self.loss, 1e-9)
 
 
-def score_losses(fits: Any, known: Mapping[str, float]) -> dict[str, Loss]:
+def score_losses(fits: object, known: Mapping[str, float]) -> dict[str, Loss]:
     """Return the fitted scores of a plan as error rates at the planned model, by eval.
 
     Parameters
@@ -186,7 +186,7 @@ def score_fields(
     return result
 
 
-def drop_of(name: str, wrong: float | None, limits: Iterable[Any]) -> dict[str, float | None]:
+def drop_of(name: str, wrong: float | None, limits: Iterable[Limit]) -> dict[str, float | None]:
     """Return the base model's score and the points below it at an error rate, where a limit says from what to count."""
     for limit in limits:
         if limit.name == DROP + name and limit.scale is not None and wrong is not None:

@@ -406,7 +406,7 @@ class Question:
             raise AttributeError(f"this question has no {name!r}")
         return self.values[name]
 
-    def replaced(self, **values: Any) -> Self:
+    def replaced(self, **values: object) -> Self:
         """Return the question with other values; ``None`` takes one away."""
         given = (self.given | values.keys()) - {name for name, value in values.items() if value is None}
         return replace(self, values={**self.values, **values}, given=given)
@@ -447,11 +447,11 @@ def options_of(scenario: Any) -> dict[str, Entry]:
     return {name: result[name] for name in sorted(result, key=lambda name: name not in scenario.__required_keys__)}
 
 
-def _metadata(hint: Any) -> tuple[Any, ...]:
+def _metadata(hint: Any) -> tuple[object, ...]:
     """Return what `Annotated` keeps, also where `Required` stands around it."""
     while not hasattr(hint, "__metadata__"):
         (hint,) = hint.__args__
-    metadata: tuple[Any, ...] = hint.__metadata__
+    metadata: tuple[object, ...] = hint.__metadata__
     return metadata
 
 

@@ -17,6 +17,7 @@ from cptlaw.fitting.doubt import LEAST_WEIGHT
 from cptlaw.fitting.fit import Fit, HalfWidths
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.members import Member
+from cptlaw.fitting.provenance import Provenance
 from cptlaw.fitting.rollouts import Rollout
 from cptlaw.fitting.shared_error import SharedError, UndertrainedBase
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
@@ -76,7 +77,7 @@ class Average(Fit):
     data: pd.DataFrame
     base: pd.DataFrame
     findings: tuple[Finding, ...]
-    provenance: Mapping[str, Any]
+    provenance: Provenance
     skipped: Mapping[str, str] = field(default_factory=dict)
     brief: tuple[UndertrainedBase, ...] = ()
     sources: tuple[LawFit, ...] = ()

@@ -30,6 +30,7 @@ from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.from_source import with_source
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.members import Member
+from cptlaw.fitting.provenance import Provenance
 from cptlaw.fitting.rollouts import Rollout, directions, rolled, rolling_source, rollouts
 from cptlaw.fitting.shared_error import AREA, brief_bases
 from cptlaw.fitting.solving.options import Options
@@ -185,7 +186,7 @@ def _averaged(
     skipped: dict[str, str],
     table: Runs,
     name: str,
-    provenance: Mapping[str, object],
+    provenance: Provenance,
 ) -> Average:
     frame = rows.frame
     adapted = frame[trained(frame)]

@@ -80,7 +80,7 @@ def _to_a_per_cent(values: pd.Series) -> pd.Series:
     return pd.Series(np.sign(values) * np.round(100 * np.log(values.abs() + 1e-9)), index=values.index)
 
 
-def _effect(law: Law, frame: pd.DataFrame, residual: Array, cell: NDArray[Any], name: str) -> Finding | None:
+def _effect(law: Law, frame: pd.DataFrame, residual: Array, cell: NDArray[np.integer], name: str) -> Finding | None:
     rows = pd.DataFrame({"cell": cell, "level": frame[name].to_numpy(), "run": _units(frame, name)})
     rows = rows.assign(error=-residual)[rows["level"].notna()]
     rows = rows[rows.groupby("cell")["level"].transform("nunique") > 1]

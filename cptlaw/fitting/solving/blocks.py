@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from cptlaw.laws.calculus import Array
 
@@ -71,7 +71,7 @@ def trainings(frame: pd.DataFrame) -> Any:
     return np.array([match[1] if match and float(match[2]) == weight else name for name, match, weight in pairs])
 
 
-def run_codes(frame: pd.DataFrame) -> tuple[Any, Any]:
+def run_codes(frame: pd.DataFrame) -> tuple[NDArray[np.intp], NDArray[np.str_]]:
     """Return the run of each row as a number from 0, (n,), and the names of the runs, sorted, (r,)."""
     codes, names = pd.factorize(frame["run"], sort=True)
     return np.asarray(codes, dtype=np.intp), np.asarray(names, dtype=str)
@@ -85,7 +85,7 @@ def along_runs(frame: pd.DataFrame) -> Array:
     return np.asarray(step + later * (1.0 + step.max()), dtype=float)
 
 
-def independent_blocks(run: ArrayLike, order: Array, residual: Array) -> tuple[Any, dict[str, float]]:
+def independent_blocks(run: ArrayLike, order: Array, residual: Array) -> tuple[NDArray[np.intp], dict[str, float]]:
     """Cut the rows of each run into blocks that err independently of each other.
 
     Parameters

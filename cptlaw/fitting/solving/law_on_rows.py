@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from cptlaw.findings import Finding
 from cptlaw.fitting.cached import cached
+from cptlaw.fitting.provenance import Provenance
 from cptlaw.fitting.solving.blocks import along_runs, independent_blocks, trainings
 from cptlaw.fitting.solving.open_rates import with_rates
 from cptlaw.fitting.solving.options import Options
@@ -48,7 +49,7 @@ class LawOnRows:
     data: pd.DataFrame
     base: pd.DataFrame
     options: Options
-    provenance: Mapping[str, Any]
+    provenance: Provenance
     optima: Array
     schedules: Mapping[str, Schedule] = field(default_factory=dict)
     prior_weight: float = 0.0

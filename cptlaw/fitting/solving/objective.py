@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cptlaw.fitting.solving.huber import huber
 from cptlaw.fitting.solving.loss_at import LossAt
@@ -40,7 +40,7 @@ class ForecastPenalty:
     log_loss: Array
     weight: float
 
-    def take(self, rows: Any) -> ForecastPenalty:
+    def take(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> ForecastPenalty:
         """Return the penalty on some of the problems."""
         columns = vars(self.x)
         if all(np.ndim(getattr(column, "value", column)) == 2 for column in columns.values()):
@@ -83,7 +83,7 @@ class Objective:
     rising: float = 0.0
     forecast: ForecastPenalty | None = None
 
-    def take(self, rows: Any) -> Objective:
+    def take(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Objective:
         """Return the objective of some of the problems."""
         return replace(
             self,

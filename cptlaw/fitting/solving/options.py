@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from cptlaw.errors import UsageError
 from cptlaw.fitting.solving.restraint import GivenRestraint, Restraint
@@ -41,7 +41,7 @@ class Options:
     def build(
         cls,
         chosen: Law,
-        delta: Any = None,
+        delta: object = None,
         starts: object = None,
         seed: object = 0,
         restraint: Restraint | None = None,
@@ -57,12 +57,12 @@ class Options:
             restraint or Restraint(),
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
         return {"delta": self.delta, "starts": self.starts, "seed": self.seed, "restraint": self.restraint.to_dict()}
 
 
-def _whole(value: Any, name: str, lowest: int) -> int:
+def _whole(value: object, name: str, lowest: int) -> int:
     number = parse_quantity(value, name)
     if number != int(number) or number < lowest:
         raise UsageError(f"{name}: {value!r}. Expected a whole number, {lowest} or more.")

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from cptlaw.fitting.solving.columns import Column, Scale
 from cptlaw.fitting.solving.restraint import Restraint
 from cptlaw.laws.base import Law
-from cptlaw.laws.calculus import Array, Jet, Positive
+from cptlaw.laws.calculus import Array, Jet, Positive, Value
 
 
 class Problem:
@@ -147,7 +147,7 @@ class Problem:
         units of N and D.
         """
         shape = self.shapes(z, order)
-        offset: Any = 0.0
+        offset: Value = 0.0
         columns: list[Any] = [None] * self.k
         names = self.law.amplitudes
         for t, term in enumerate(self.law.terms(self.x, shape)):
@@ -177,7 +177,7 @@ class Problem:
         `c` counts the mean size of its column, as `newton` uses it.
         """
         scales = self.scales(z)
-        found: dict[str, Any] = {name: np.full(len(z), value) for name, value in self.fixed.items()}
+        found: dict[str, Array] = {name: np.full(len(z), value) for name, value in self.fixed.items()}
         for k, group in enumerate(self.amplitude_groups):
             found.update(dict.fromkeys(group, c[:, k] / scales[:, k]))
         across = _one_after_another(z)

@@ -23,8 +23,8 @@ class GivenRestraint(TypedDict, total=False):
 
     fix: Mapping[str, object] | Iterable[str] | None
     tie: Iterable[object] | None
-    bound: Mapping[str, Any] | Iterable[str] | None
-    prior: Mapping[str, Any] | Iterable[str] | None
+    bound: Mapping[str, object] | Iterable[str] | None
+    prior: Mapping[str, object] | Iterable[str] | None
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Restraint:
     def build(
         cls,
         law: Law,
-        fix: Mapping[str, Any] | Iterable[str] | None = None,
+        fix: Mapping[str, object] | Iterable[str] | None = None,
         tie: Iterable[object] | None = None,
         bound: Mapping[str, object] | Iterable[str] | None = None,
         prior: Mapping[str, object] | Iterable[str] | None = None,
@@ -132,7 +132,7 @@ class Restraint:
     @classmethod
     def read(
         cls,
-        fix: Mapping[str, Any] | Iterable[str] | None = None,
+        fix: Mapping[str, object] | Iterable[str] | None = None,
         tie: Iterable[object] | None = None,
         bound: Mapping[str, object] | Iterable[str] | None = None,
         prior: Mapping[str, object] | Iterable[str] | None = None,
@@ -217,7 +217,7 @@ class Restraint:
                 low, high = max(low, self.bounds[name][0]), min(high, self.bounds[name][1])
         return low, high
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON, empty where there is no restraint."""
         parts = {
             "fix": dict(self.fixed),
@@ -306,7 +306,7 @@ class Restraint:
                 raise UsageError(f"--prior {name}: {name} is not searched as a ratio in law {law.spec}.")
 
 
-def _pairs(given: Mapping[str, object] | Iterable[str] | None, flag: str, example: str) -> Mapping[str, Any]:
+def _pairs(given: Mapping[str, object] | Iterable[str] | None, flag: str, example: str) -> Mapping[str, object]:
     if given is None or isinstance(given, Mapping):
         return given or {}
     expected = f"NAME=VALUE, as in {flag} {example}"
@@ -335,7 +335,7 @@ def _prior(name: str, value: object) -> Prior:
     return Prior(*_two("--prior", name, pair, PRIOR_FORM), scale)
 
 
-def _two(flag: str, name: str, value: Any, form: str) -> tuple[float, float]:
+def _two(flag: str, name: str, value: object, form: str) -> tuple[float, float]:
     parts = value.split(":") if isinstance(value, str) else list(value) if isinstance(value, Iterable) else [value]
     if len(parts) != 2:
         raise UsageError(f"{flag} {name}={value}: expected {form}.")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
@@ -43,7 +44,7 @@ class TrainingRows:
     findings: tuple[Finding, ...] = ()
     schedules: Mapping[str, Schedule] = field(default_factory=dict)
 
-    def chosen(self, rows: Any = None, test: pd.DataFrame | None = None) -> TrainingRows:
+    def chosen(self, rows: NDArray[np.bool_] | None = None, test: pd.DataFrame | None = None) -> TrainingRows:
         """Return the training on the rows that the law chooses to be fitted on.
 
         Parameters

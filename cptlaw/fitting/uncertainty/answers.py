@@ -112,7 +112,7 @@ class Forecast(Result):
         written = {name: list(column) for name, column in zip(SPAN, texts, strict=True) if name in shown}
         return [Table.of(shown.assign(**written), formats)]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return points, interval and where the intervals come from."""
         methods = [
             {"law": fit.law.spec, "on": fit.on, "interval_method": fit.interval_method, **origin(fit)}
@@ -122,7 +122,7 @@ class Forecast(Result):
         for point in points:  # a score says so by its own name too; lo and hi are its ends
             if isinstance(point.get("metric"), str):
                 point["score"] = point["loss"]
-        result: dict[str, Any] = plain({"points": points, "interval": self.frame.interval, "intervals": methods})
+        result: dict[str, object] = plain({"points": points, "interval": self.frame.interval, "intervals": methods})
         return result
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.fitting.forecaster import Forecaster
+from cptlaw.fitting.provenance import Provenance
 from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.laws.combined_law import CombinedLaw
 from cptlaw.laws.score_law import Array
@@ -47,7 +48,7 @@ class ErrorRate(Forecaster):
         return self.score.base
 
     @property
-    def provenance(self) -> Mapping[str, Any]:
+    def provenance(self) -> Provenance:
         """Where the data came from."""
         return self.score.provenance
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -14,6 +14,7 @@ from cptlaw.findings import Finding
 from cptlaw.fitting.checking.distance import directions_of, outside
 from cptlaw.fitting.checking.extrapolation import extrapolations
 from cptlaw.fitting.point_covariance import ONE_SD
+from cptlaw.fitting.provenance import Provenance
 from cptlaw.fitting.saved import Saved
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
 from cptlaw.fitting.solving.student import t_quantile
@@ -81,7 +82,7 @@ class ScoreFit(Saved):
     base: pd.DataFrame
     findings: tuple[Finding, ...]
     rollouts: tuple[str, ...]
-    provenance: Mapping[str, Any]
+    provenance: Provenance
     skipped: tuple[str, ...] = ()
     status: ClassVar[str] = "converged"  # Fisher scoring always ends at an optimum
     _cache: dict[Any, Any] = field(default_factory=dict)

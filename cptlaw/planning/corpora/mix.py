@@ -177,7 +177,7 @@ def _times(factor: float, name: str, points: Points) -> Array:
     return factor * points[SHARE + name]
 
 
-def _is_table(fits: Any) -> bool:
+def _is_table(fits: object) -> bool:
     if isinstance(fits, Runs | pd.DataFrame):
         return True
     return isinstance(fits, str | Path) and not str(fits).endswith(".json")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
@@ -145,7 +146,7 @@ def compute_optimal(
     alpha: float,
     B: float,
     beta: float,
-    budget: Any,
+    budget: ArrayLike,
     units: Mapping[str, float] | None = None,
     *,
     gamma: float = 0.0,

@@ -10,7 +10,6 @@ unique tokens would have done as much. Replayed tokens are taken to be unique: t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -44,7 +43,7 @@ def effective_tokens(tokens: ArrayLike, replay: ArrayLike, unique: float) -> Arr
         return np.asarray(source + worth_of(target, unique), dtype=float)
 
 
-def worth_of(tokens: Array, unique: Any) -> Array:
+def worth_of(tokens: Array, unique: ArrayLike) -> Array:
     """Return how many tokens of a corpus, read once, do as much as reading `tokens` of its `unique` ones.
 
     Both broadcast against each other; a corpus may be endless.

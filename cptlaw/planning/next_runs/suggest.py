@@ -172,7 +172,7 @@ def _heaviest(fit: LawFit) -> Finding:
     )
 
 
-def _point(at: Any) -> pd.DataFrame:
+def _point(at: object) -> pd.DataFrame:
     """Read the forecast that matters as one row."""
     if isinstance(at, str):
         return point(at)
@@ -197,7 +197,7 @@ def _point(at: Any) -> pd.DataFrame:
     return read
 
 
-def _is_text(value: Any) -> bool:
+def _is_text(value: object) -> bool:
     """Say whether a value is a word, such as the name of a domain, and no quantity."""
     return isinstance(value, str) and not any(character.isdigit() for character in value)
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -103,7 +102,7 @@ class Suggestion(Plan):
     def table(self) -> pd.DataFrame:
         """Return the cells as a table: run, the cell's inputs, costs, gain."""
         names = ("n_params", "ptpp", "replay", "tokens", "flops", "gain", "run_flops", "base_flops")
-        columns: dict[str, Any] = {"run": [f"next-{place}" for place in range(1, len(self.cells) + 1)]}
+        columns: dict[str, Sequence[object]] = {"run": [f"next-{place}" for place in range(1, len(self.cells) + 1)]}
         columns |= {name: [getattr(cell, name) for cell in self.cells] for name in names}
         if self._rates:
             columns["lr_peak"] = [cell.lr_peak for cell in self.cells]

@@ -78,7 +78,7 @@ class CurveLoss(LossBase):
         return "replay" in self.law.inputs
 
     @property
-    def reading(self) -> tuple[Any, ...]:
+    def reading(self) -> tuple[object, ...]:
         """What decides which columns a schedule gives: losses that agree in it share them."""
         own = self.law
         return own.name if own.objects else "", own.computed, own.decay, own.lr_power, str(own.area_options)
@@ -125,9 +125,9 @@ class CurveLoss(LossBase):
 
 def shared_columns(
     losses: Sequence[CurveLoss], schedule: Schedule, steps: ArrayLike
-) -> dict[tuple[Any, ...], Mapping[str, Any]]:
+) -> dict[tuple[object, ...], Mapping[str, object]]:
     """Read a schedule once for all losses that read it alike."""
-    result: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+    result: dict[tuple[object, ...], Mapping[str, object]] = {}
     for loss in losses:
         if loss.reading not in result:
             result[loss.reading] = loss.columns(schedule, steps)

@@ -204,7 +204,7 @@ def _schedules(losses: Sequence[CurveLoss], schedules: SchedulesLike | None) -> 
     return kept
 
 
-def _with_overrides(cpt: Phase | None, base: Sequence[Phase], overrides: Mapping[str, Any]) -> Phase:
+def _with_overrides(cpt: Phase | None, base: Sequence[Phase], overrides: Mapping[str, object]) -> Phase:
     """Return the CPT phase with what the user said of it."""
     values: dict[str, Any] = {name: value for name, value in overrides.items() if value is not None}
     goes_on = values.get("peak") == "base"
