@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 Severity = Literal["info", "warning", "error"]
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "error")
@@ -24,7 +24,7 @@ class Remedy:
     """
 
     option: str
-    value: Any = None
+    value: object = None
 
 
 Wording: TypeAlias = Callable[[Remedy], str]
@@ -69,7 +69,7 @@ class Finding:
     message: str
     advice: str = ""
     degree: float = field(default=0.0, compare=False, repr=False)
-    data: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    data: Mapping[str, object] = field(default_factory=dict, compare=False)
     remedy: Remedy | None = None
 
     def __post_init__(self) -> None:
@@ -81,7 +81,7 @@ class Finding:
         if not isinstance(self.data, Mapping) or not isinstance(self.remedy, Remedy | None):
             raise ValueError(f"no finding: data {self.data!r}, remedy {self.remedy!r}")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the finding as plain fields, ready for JSON."""
         values = {"severity": self.severity, "code": self.code, "message": self.message, "advice": self.advice}
         return {**values, "data": dict(self.data), "remedy": None if self.remedy is None else asdict(self.remedy)}
@@ -124,7 +124,7 @@ def group(findings: Iterable[Finding], by_code: bool = True) -> list[tuple[Findi
     >>> finding.message, times
     ('row 1', 2)
     """
-    kinds: dict[Any, list[Finding]] = {}
+    kinds: dict[object, list[Finding]] = {}
     for finding in by_severity(findings):
         kinds.setdefault((finding.severity, finding.code) if by_code else finding, []).append(finding)
     return [(max(value, key=lambda finding: finding.degree), len(value)) for value in kinds.values()]

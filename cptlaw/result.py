@@ -148,9 +148,9 @@ class Result:
         """How many kinds of findings are shown unless all are asked for."""
         return MOST_SHOWN
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON; what is not known or not finite is null."""
-        result: dict[str, Any] = plain(self)
+        result: dict[str, object] = plain(self)
         return result
 
     def to_json(self) -> str:

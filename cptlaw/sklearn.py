@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike, NDArray
 
 from cptlaw.errors import CptlawError, needed_for
 from cptlaw.forecasting.verbs import fit
@@ -192,8 +193,8 @@ class OrderedGroupSplit(BaseCrossValidator):  # type: ignore[misc, unused-ignore
         return len(self._tested(groups))
 
     def split(
-        self, X: Any, y: Any = None, groups: Any = None
-    ) -> Iterator[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
+        self, X: ArrayLike | pd.DataFrame, y: object = None, groups: object = None
+    ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
         """Yield the rows of each training set and of its test set.
 
         Parameters

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from cptlaw.fitting.solving.problem import Problem
 from cptlaw.fitting.solving.restraint import Restraint
@@ -98,7 +98,7 @@ def random_params(candidate: Law, rng: np.random.Generator) -> dict[str, float]:
     return candidate.published(params)
 
 
-def _expect(condition: Any, message: str) -> None:
+def _expect(condition: ArrayLike, message: str) -> None:
     if not np.all(condition):
         raise NonConformingLawError(message)
 

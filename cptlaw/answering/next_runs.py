@@ -14,6 +14,7 @@ from cptlaw.findings import Finding
 from cptlaw.planning.next_runs.cells import Bases, Offer, candidates
 from cptlaw.planning.next_runs.open_forecast import open_forecast
 from cptlaw.planning.next_runs.suggestion import Suggestion
+from cptlaw.result import plain
 from cptlaw.runs import Runs
 from cptlaw.units import format_percent
 
@@ -47,7 +48,7 @@ def next_runs(
             told = {one.code for one in suggestion.findings}
             if suggestion.cells and "little-to-gain" not in told:
                 rate = float(row["lr_peak"].iloc[0]) if "lr_peak" in row else None
-                chosen = suggestion.to_dict()["cells"]
+                chosen = plain(suggestion.cells)
                 of = f"the interval of the {fitted.on} loss"
                 shares = _narrowing(suggestion)
                 return (

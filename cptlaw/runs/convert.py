@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numbers
 from decimal import Decimal
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -87,7 +86,7 @@ def texts_in(column: pd.Series) -> set[str]:
     return {value for value in _factorize(column)[1] if isinstance(value, str)}
 
 
-def _factorize(column: pd.Series) -> tuple[npt.NDArray[np.intp], list[Any]]:
+def _factorize(column: pd.Series) -> tuple[npt.NDArray[np.intp], list[object]]:
     """Return the position of each value among the distinct ones, -1 for missing, and the distinct values."""
     try:
         codes, distinct = pd.factorize(column)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Mapping, MutableMapping
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -106,7 +105,7 @@ def check_sums(frame: pd.DataFrame, problems: Problems) -> None:
 
 def _of_mappings(cells: pd.Series, problems: Problems) -> dict[str, pd.Series]:
     """Return a column for each corpus that is named in a column of mappings, JSON text among them."""
-    rows: list[Mapping[str, Any]] = []
+    rows: list[Mapping[str, object]] = []
     unread = np.zeros(len(cells), dtype=np.bool_)
     for i, value in enumerate(cells):
         mapping = _mapping(value)

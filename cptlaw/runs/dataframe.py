@@ -75,7 +75,7 @@ def to_polars(frame: pd.DataFrame) -> polars.DataFrame:
     """
     with needed_for("a DataFrame of polars", "polars"):
         import polars
-    columns: dict[str, Any] = {}
+    columns: dict[str, object] = {}
     for name in frame.columns:
         values = frame[name]
         if pd.api.types.is_numeric_dtype(values):

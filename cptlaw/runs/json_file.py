@@ -142,7 +142,7 @@ def _keyed(content: str) -> pd.DataFrame | None:
     )
 
 
-def _by_row(columns: dict[str, dict[str, Any]]) -> pd.DataFrame | None:
+def _by_row(columns: dict[str, dict[str, object]]) -> pd.DataFrame | None:
     rows = list(next(iter(columns.values())))
     if any(set(one) != set(rows) for one in columns.values()):
         return None
@@ -156,7 +156,7 @@ def _by_run(runs: dict[str, dict[str, object]]) -> pd.DataFrame | None:
     if len(shared) < 2 or any(2 * len(shared) < len(one) for one in runs.values()):
         return None
     names = list(dict.fromkeys(name for one in runs.values() for name in one))
-    columns: dict[str, list[Any]] = {} if "run" in names else {"run": list(runs)}
+    columns: dict[str, list[object]] = {} if "run" in names else {"run": list(runs)}
     columns |= {name: [one.get(name) for one in runs.values()] for name in names}
     frame = pd.DataFrame({name: pd.Series(values) for name, values in columns.items()})
     return frame.set_axis(pd.RangeIndex(len(frame), name=ROW))

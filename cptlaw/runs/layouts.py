@@ -111,7 +111,7 @@ def parts_as_shares(raw: RawTable) -> RawTable:
 
 
 def _mapped(
-    raw: RawTable, form: re.Pattern[str], value: Callable[[re.Match[str]], Any], note: str, whole: bool = False
+    raw: RawTable, form: re.Pattern[str], value: Callable[[re.Match[str]], object], note: str, whole: bool = False
 ) -> RawTable:
     """Return a table with the cells of a form replaced: in each column, or in shares that have no other cells."""
     texts, columns = raw.naming.text_columns, {}

@@ -19,8 +19,8 @@ def in_order(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     return frame if np.array_equal(order, np.arange(len(order))) else frame.iloc[order]
 
 
-def _key(column: pd.Series[Any]) -> NDArray[Any]:
+def _key(column: pd.Series[Any]) -> NDArray[np.float64] | NDArray[np.intp]:
     if pd.api.types.is_numeric_dtype(column):
         return column.to_numpy(dtype=float)
-    codes: NDArray[Any] = pd.factorize(column.astype(str), sort=True)[0]
+    codes: NDArray[np.intp] = pd.factorize(column.astype(str), sort=True)[0]
     return codes

@@ -98,13 +98,13 @@ class Reading(Result):
         """Nothing: what is open is the answer itself."""
         return ()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
         from cptlaw.result import plain
 
         counted = {} if self.runs is None else {"rows": len(self.runs), "evals": list(self.runs.evals)}
         known = {"columns": self.columns, "open": self.open, "notes": self.notes}
-        result: dict[str, Any] = plain({"source": self.label, **counted, **known})
+        result: dict[str, object] = plain({"source": self.label, **counted, **known})
         return result
 
     @property
@@ -208,7 +208,7 @@ def _followed(table: Shaped, names: list[str]) -> dict[str, str]:
     return {name: meaning for name, meaning in result.items() if name in names}
 
 
-def _as_said(key: str, text: Any, table: Shaped, known: Mapping[str, str]) -> dict[str, str]:
+def _as_said(key: str, text: str | list[str], table: Shaped, known: Mapping[str, str]) -> dict[str, str]:
     """Return what one entry of `--columns` says of the columns of the file."""
     if key == IGNORE:
         return dict.fromkeys([text] if isinstance(text, str) else text, "ignored, as given")

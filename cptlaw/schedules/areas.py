@@ -12,9 +12,10 @@ Axis: ``n`` = steps from 0.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.schedules.schedule import Schedule
@@ -55,7 +56,7 @@ class Areas:
         """Annealing area of both phases."""
         return self.s2_pretrain + self.s2_cpt
 
-    def at(self, steps: Any) -> Areas:
+    def at(self, steps: NDArray[np.intp]) -> Areas:
         """Return the areas at some steps, counted from 0 across the phases."""
         return Areas(*(part[steps] for part in (self.s1_pretrain, self.s1_cpt, self.s2_pretrain, self.s2_cpt)))
 

@@ -196,7 +196,7 @@ class Phase:
         return {name: value for name, value in every.items() if value is not None and not unsaid.get(name)}
 
 
-def _whole(value: Any, name: str, hint: str = "") -> int:
+def _whole(value: object, name: str, hint: str = "") -> int:
     number = parse_quantity(value, name)
     if number != math.floor(number) or not 0 <= number <= MOST_STEPS:
         raise UsageError(
@@ -210,7 +210,7 @@ def _is_share(value: object) -> bool:
     return isinstance(value, str) and value.strip().endswith("%")
 
 
-def _share_or_whole(value: Any, name: str, steps: int) -> int:
+def _share_or_whole(value: object, name: str, steps: int) -> int:
     """Read a number of steps, or a share of the phase's steps."""
     if not _is_share(value):
         return _whole(value, name, " A share of the steps is written with its sign, such as 10%.")
@@ -220,14 +220,14 @@ def _share_or_whole(value: Any, name: str, steps: int) -> int:
     return round(share * steps)
 
 
-def _rate(value: Any, name: str) -> float:
+def _rate(value: object, name: str) -> float:
     rate = -1.0 if _is_share(value) else parse_quantity(value, name)
     if not 0 <= rate < 100:
         raise UsageError(f"{name}: {shown(value)}: expected a learning rate, such as 2e-4.")
     return rate
 
 
-def _share_or_rate(value: Any, name: str, peak: float | None) -> float:
+def _share_or_rate(value: object, name: str, peak: float | None) -> float:
     """Read a learning rate, or a share of the peak."""
     if not _is_share(value):
         return _rate(value, name)

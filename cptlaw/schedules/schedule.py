@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -160,7 +159,7 @@ class Schedule:
             for phase in self.phases
         )
 
-    def to_list(self) -> list[dict[str, Any]]:
+    def to_list(self) -> list[dict[str, object]]:
         """Return the phases as the entry of a schedules file."""
         return [phase.to_dict() for phase in self.phases]
 

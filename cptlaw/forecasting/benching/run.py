@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -64,7 +63,7 @@ class Bench(Result):
     @property
     def tables(self) -> list[Table]:
         """Means over the losses of each split, and all splits of each law."""
-        formats: dict[str, Callable[[Any], str]] = {
+        formats: dict[str, Callable[[float], str]] = {
             **dict.fromkeys(("mae_rel", "base_rel", "shift_rel", "regret"), lambda value: f"{100 * value:.2f}"),
             "width_90": lambda value: "open" if value == np.inf else f"{100 * value:.2f}",
             **dict.fromkeys(("coverage_50", "coverage_90"), format_percent),
@@ -79,7 +78,7 @@ class Bench(Result):
         )
         return [Table.of(by_split.reset_index(), formats, "Means over the losses of a split", note)]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the promised JSON keys."""
         rows = self.frame.astype(object).where(self.frame.notna(), None)
         return {"rows": rows.to_dict("records"), "findings": [finding.to_dict() for finding in self.findings]}
@@ -120,7 +119,7 @@ def bench(
     if data is not None and not Path(data).is_dir():
         raise UsageError(f"--data {str(data)!r}: there is no such folder. Give the one that holds the public tables.")
     findings: list[Finding] = []
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     tables: dict[str, Runs | None] = {}
     chosen = list(_chosen(_split_names(splits)))
     for study in dict.fromkeys(split.study for split in chosen):
@@ -215,7 +214,7 @@ def _one_split(table: Runs, split: Split, named: list[str]) -> tuple[list[dict[s
     return rows, findings
 
 
-def _forecast(table: Runs, split: Split, test: pd.DataFrame, name: str) -> dict[str, Any]:
+def _forecast(table: Runs, split: Split, test: pd.DataFrame, name: str) -> dict[str, object]:
     """Fit one law and score what it forecasts."""
     fitted = fit(name, table, split.on, split.fit)
     predicted = fitted.predict(test)

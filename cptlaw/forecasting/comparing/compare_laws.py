@@ -175,7 +175,12 @@ def _outcome_of(
 
 
 def _outcome_of_auto(
-    given: Runs, on: str, frame: pd.DataFrame | None, folds: list[Any], how: HowToCompare, progress: Progress | None
+    given: Runs,
+    on: str,
+    frame: pd.DataFrame | None,
+    folds: list[tuple[Fold, np.ndarray]],
+    how: HowToCompare,
+    progress: Progress | None,
 ) -> _Outcome | str:
     """Return what law auto forecasts, or why it cannot."""
     if frame is None:
@@ -187,7 +192,7 @@ def _outcome_of_auto(
     return _or_why_not(_forecast_folds, NamedForecast(AUTO, True), frame, folds, fit, progress)
 
 
-def _or_why_not(outcome: Callable[..., _Outcome], *given: Any) -> _Outcome | str:
+def _or_why_not(outcome: Callable[..., _Outcome], *given: object) -> _Outcome | str:
     """Return what a law forecasts, or why it cannot: one that fails does not keep the others from being compared."""
     try:
         return outcome(*given)

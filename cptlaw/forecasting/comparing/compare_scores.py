@@ -65,9 +65,9 @@ class ScoreComparison(Result):
         note = "in points; covered: share of the measured scores within the 90% interval"
         return [Table.of(self.frame[list(SHOWN)], {**points, "covered": "{:.2f}".format}, note=note)]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the rows."""
-        result: dict[str, Any] = plain({"on": self.on, "rows": self.frame})
+        result: dict[str, object] = plain({"on": self.on, "rows": self.frame})
         return result
 
 

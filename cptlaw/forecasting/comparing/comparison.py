@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
@@ -80,9 +79,9 @@ class Comparison(Result):
         shown = [name for name in SHOWN_SCORES if name in self.frame and self.frame[name].notna().any()]
         return [Table.of(self.frame[shown], SCORES, "", note)]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the promised rows."""
-        result: dict[str, Any] = plain({"rows": self.frame})
+        result: dict[str, object] = plain({"rows": self.frame})
         return result
 
 

@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -26,6 +26,9 @@ import pandas as pd
 from cptlaw.fitting.solving.blocks import correlation_time
 from cptlaw.forecasting.curves.priors import Coordinates
 from cptlaw.laws.calculus import Array
+
+if TYPE_CHECKING:
+    from scipy.optimize import OptimizeResult
 
 Many = Callable[[Array], Array]  # of coordinates (s, p), to (s, n): many trials cost about as much as one
 
@@ -225,7 +228,7 @@ def _starts(middle: Array, sds: Array, k: int) -> list[Array]:
     return [middle, *(middle + moved)]
 
 
-def _descent(residuals: Many, start: Array, sds: Array) -> Any:
+def _descent(residuals: Many, start: Array, sds: Array) -> OptimizeResult:
     from scipy.optimize import least_squares
 
     def at(x: Array) -> Array:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
@@ -37,9 +36,9 @@ class RunForecast(Result):
     of_table: tuple[Finding, ...] = ()
     unit: str = USUAL_UNIT
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
-        result: dict[str, Any] = plain({"points": self.points, "interval": self.interval, "findings": self.of_table})
+        result: dict[str, object] = plain({"points": self.points, "interval": self.interval, "findings": self.of_table})
         return result
 
     @property

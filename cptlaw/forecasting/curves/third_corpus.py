@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -161,7 +160,7 @@ def _least_squares(columns: Array, loss: Array) -> Array:
     return np.asarray(np.linalg.lstsq(columns, loss, rcond=None)[0], dtype=np.float64)
 
 
-def _left_out(columns: Array, loss: Array, run: Any) -> tuple[tuple[float, float], float]:
+def _left_out(columns: Array, loss: Array, run: ArrayLike) -> tuple[tuple[float, float], float]:
     """Return the jackknife standard deviations of the shares, and the error on runs that were left out."""
     names = np.unique(run)
     if len(names) < LEAST_RUNS:

@@ -112,7 +112,7 @@ def forecast_run(
     frame = table.frame
     names = list(dict.fromkeys(frame["run"].astype(str)))
     wanted = _unfinished(frame, names, plans, run, table.label)
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     skipped: list[Finding] = []
     for name in wanted:
         own = frame[frame["run"].astype(str) == name]

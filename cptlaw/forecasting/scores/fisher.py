@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cptlaw.laws.score_law import Array, ScoreLaw
 
@@ -36,7 +36,7 @@ class Tasks:
     items: Array
     chance: Array
 
-    def subset(self, rows: Any) -> Tasks:
+    def subset(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Tasks:
         """Return some of the tasks."""
         x = {name: value[rows] if value.ndim == 2 else value for name, value in self.x.items()}
         return Tasks(x, self.y[rows], self.items[rows], self.chance[rows])

@@ -67,7 +67,7 @@ class Seal(Result):
 
     points: tuple[Mapping[str, Any], ...]
     interval: float | None
-    laws: tuple[Mapping[str, Any], ...]
+    laws: tuple[Mapping[str, object], ...]
     sealed: str
     cptlaw_version: str
     sha256: str
@@ -80,7 +80,7 @@ class Seal(Result):
         """What stands for the seal in messages."""
         return self.sha256[:12] if self.path is None else str(self.path)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return what the file holds."""
         return {**self._content(), "sha256": self.sha256}
 
@@ -299,7 +299,7 @@ def _points(label: str, document: Mapping[str, object]) -> tuple[Mapping[str, An
     points = document.get("points")
     if not isinstance(points, list) or not points:
         raise DataError(f"{label}: holds no `points` with forecast losses. {HOW}")
-    checked: list[dict[str, Any]] = []
+    checked: list[dict[str, object]] = []
     seen: dict[str, int] = {}
     for number, point in enumerate(points, 1):
         _check_point(f"{label}: point {number}", point)

@@ -55,11 +55,11 @@ class Check(Result):
     levels: pd.DataFrame
     findings: tuple[Finding, ...]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
         counts = {name: getattr(self, name) for name in ("n_points", "n_runs", "n_free", "rank")}
         levels = self.levels.to_dict("index")
-        result: dict[str, Any] = plain(
+        result: dict[str, object] = plain(
             {"law": self.law.spec, "on": self.on, **counts, "levels": levels, "findings": self.findings}
         )
         return result

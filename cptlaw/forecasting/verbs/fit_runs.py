@@ -24,6 +24,7 @@ from cptlaw.forecasting.scores.fit_scores import fit_scores
 from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.forecasting.verbs.arguments import parse_fit_arguments
 from cptlaw.laws import law
+from cptlaw.laws.base import Law
 from cptlaw.laws.score_law import known_score_laws
 from cptlaw.runs import Runs, unread_findings
 from cptlaw.runs.sound import data_errors
@@ -132,7 +133,7 @@ def fit(
 
 
 def _fit_to_rows(
-    law_name: Any, table: Runs, on: str, where: str | None, how: HowToFit, shift: str | None
+    law_name: str | Law, table: Runs, on: str, where: str | None, how: HowToFit, shift: str | None
 ) -> LawFit | Average | ScoreFit:
     """Return the fit of a law, of several, or of a score, made before where the same was asked of the same rows."""
     is_score = _is_score(law_name, table, on)

@@ -20,7 +20,7 @@ from cptlaw.fitting.one_corpus import fit_of_corpus
 from cptlaw.fitting.solving.open_rates import with_rates
 from cptlaw.fitting.uncertainty.answers import ForecastFrame
 from cptlaw.forecasting.verbs.load_file import load_fit
-from cptlaw.runs.points import as_points, in_tokens
+from cptlaw.runs.points import PointsLike, as_points, in_tokens
 from cptlaw.runs.schema import COLUMNS, corpus_of
 from cptlaw.schedules import Schedule, SchedulesLike
 from cptlaw.schedules.from_columns import phases_from_columns
@@ -29,7 +29,7 @@ from cptlaw.units import parse_probability
 
 def forecast(
     fits: Fit | str | Path | Sequence[Fit | str | Path],
-    at: Any,
+    at: PointsLike | str,
     interval: float | str | None = 0.9,
     schedules: SchedulesLike | None = None,
     *,
