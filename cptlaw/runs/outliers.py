@@ -36,6 +36,10 @@ INPUTS = ("n_params", "tokens", "ptpp", "replay", "lr_peak")
 KINDS = ("domain", "lr_schedule", "method", "tokenizer", "vocab_added", "lora_rank", "merge_weight")
 MOST_LEVELS = 8
 SIZE_RISES = 0.03  # log loss, by which a larger model may be worse: rates are rarely tuned for each
+# Log loss, by which larger base models may lie above and below others beyond what budgets, and size too, can do.
+BASES_RISE, BASES_FALL = 0.1, 0.05  # .06 and -.01 were measured
+MANY_OFF = 0.25  # share of the pairs of base models of which no two have one budget
+STEEPEST_BUDGET = 0.2  # d log loss / d log budget; .26 was measured, where size lowers losses by less than it can
 SIZE_OFF = 0.18  # log loss, by which one size lies off the line through the others
 STEEPEST = 0.42  # d log loss / d log size; .34 is published for the part of the loss that size can lower at all
 LEAST_SLOPES = 2  # between sizes and between budgets, from which their medians are compared
@@ -387,12 +391,17 @@ def _between_all(surface: LossSurface, n: int) -> tuple[Floats, float] | None:
     """Return the same from all rows, by a regression on the other inputs."""
     code = np.unique(surface.frame["n_params"].to_numpy(dtype=float), return_inverse=True)[1]
     # Straight lines: where an input goes with size, a parabola would put any jump of size into it, and back.
-    columns = [place for name, place in surface.inputs.items() if name in ("tokens", "ptpp", "replay")]
-    columns += [*surface.ends, *surface.kinds]
+    columns = [place for name, place in surface.inputs.items() if name in ("tokens", "ptpp")]
+    mix = [*([surface.inputs["replay"]] if "replay" in surface.inputs else []), *surface.ends, *surface.kinds]
+    columns += mix
     fewest = int(np.bincount(code).min())
     if fewest < 2 or len(code) < 2 * (len(columns) + n):
         return None
     dummies = (code[:, None] == np.arange(n)).astype(float)
+    # A share of replay that one size alone has may be what sets that size apart.
+    together = np.column_stack([dummies, *mix])
+    if np.linalg.matrix_rank(together) < n - 1 + np.linalg.matrix_rank(np.column_stack([np.ones(len(code)), *mix])):
+        return None
     residual, solved = robust_residuals(np.column_stack([dummies, *columns]), surface.loss)
     usual = 1.4826 * float(np.median(np.abs(residual - np.median(residual))))
     return solved[:n], TIMES * usual / math.sqrt(fewest)
@@ -438,6 +447,34 @@ def _sizes(effect: Floats, error: float, levels: Floats) -> Iterator[Finding]:
             "Look whether both sizes were measured alike: unit, tokenizer, eval.",
             data={"n_params": float(levels[i]), "gap": float(-steps[i])},
         )
+
+
+def bases_out_of_line(base: pd.DataFrame) -> Iterator[Finding]:
+    """Say that base models differ by more than their sizes and budgets can make, on a corpus that none learned too."""
+    if not {"n_params", "ptpp"} <= set(base.columns) or base["n_params"].nunique() < 2:
+        return
+    kinds = [name for name in KINDS if name in base.columns and base[name].notna().any()]
+    group = base.groupby(kinds, observed=True, dropna=False).ngroup() if kinds else np.zeros(len(base))
+    cells = base.assign(kind=group, loss=np.log(base["loss"])).groupby(["n_params", "ptpp", "kind"])["loss"].mean()
+    sizes, budgets, kind = (np.asarray(cells.index.get_level_values(i)) for i in range(3))
+    i, j = np.triu_indices(len(cells), 1)  # the smaller size first
+    i, j = (one[(kind[i] == kind[j]) & (sizes[i] < sizes[j])] for one in (i, j))
+    size, budget = np.log(sizes[j] / sizes[i]), np.log(budgets[j] / budgets[i])
+    moved = cells.to_numpy()[j] - cells.to_numpy()[i]
+    rises = moved - STEEPEST_BUDGET * np.maximum(-budget, 0.0) > BASES_RISE
+    falls = moved + STEEPEST * size + STEEPEST_BUDGET * np.maximum(budget, 0.0) < -BASES_FALL
+    off = rises | falls
+    if not off.any() or (off.mean() < MANY_OFF and not off[budget == 0].any()):
+        return
+    more = int(rises.sum()) >= int(falls.sum())
+    by = float(np.median(moved[rises if more else falls]))
+    yield Finding(
+        "warning",
+        "rising-with-size" if more else "size-out-of-line",
+        f"larger base models have losses {_off(by)} those of smaller ones: more than size and budget can do.",
+        "Look whether n_params stands in the rows of its own runs, and whether all losses have one unit.",
+        data={"gap": by},
+    )
 
 
 def size_beside_budget(base: pd.DataFrame) -> Iterator[Finding]:

@@ -20,6 +20,7 @@ from cptlaw.runs.outliers import (
     BITS,
     SEED,
     LossSurface,
+    bases_out_of_line,
     outlier_rows,
     outlier_runs,
     size_beside_budget,
@@ -41,6 +42,8 @@ NAMES = ("run", "eval", "loss", "ptpp", "pt_tokens", "base", "base_model", "base
 STILL_OVER = 4.0  # times the tokens, over which a loss that stands still was not measured
 MOST = 0.9  # share of the rows that are alike, from which it is no chance
 BASES_DIFFER = 0.01  # relative difference of base models that the table does not tell apart
+REPLAY_LEARNS = 0.5  # share of old data up to which training lowers the loss on the new corpus
+RISEN, LEAST_RISEN, MANY_RISEN = 0.05, 3, 0.15  # log loss above the base; rows and share of them; .017 was measured
 COARSE = 0.003  # step of rounded losses, as a share of the loss: as much as two seeds differ
 
 
@@ -115,9 +118,14 @@ def _of_eval(runs: Runs, name: str, rows: pd.DataFrame, worse: frozenset[str], s
     if worse:  # which may have collapsed; laws are fitted to the best
         rows = rows[~rows["run"].isin(worse)]
         surface = LossSurface(_adapted(rows))
-    yield from sizes_out_of_order(rows, surface)
-    if "tokens" in rows.columns and runs.role(name) != "target":  # which base models have not learned
-        yield from size_beside_budget(rows[(rows["tokens"] == 0).to_numpy()])
+    by_size = [*sizes_out_of_order(rows, surface)]
+    yield from by_size
+    if "tokens" in rows.columns:
+        bases = rows[(rows["tokens"] == 0).to_numpy()]
+        if runs.role(name) != "target":  # which base models have not learned
+            yield from size_beside_budget(bases)
+        if not by_size:
+            yield from bases_out_of_line(bases)
     yield from unexplained_losses(surface)
 
 
@@ -297,6 +305,8 @@ def _against_base(role: str, name: str, adapted: pd.DataFrame, base: Floats) -> 
     rises = low > (0.02 if role == "target" else factor - 0.05)
     falls = role == "source" and high < 0.05 - factor
     if not rises and not falls:
+        if role == "target":
+            yield from _risen(name, adapted, base)
         return
     sure = role == "target" or falls or bool("replay" in adapted and adapted["replay"].max() >= 0.2)
     yield Finding(
@@ -307,6 +317,25 @@ def _against_base(role: str, name: str, adapted: pd.DataFrame, base: Floats) -> 
         f": as if one were in bits and the other in nats (a factor of {BITS:.3f}).",
         "Give all losses in nats per token: bits times 0.6931; and look whether base and adapted rows have one eval.",
         data={"change": float(np.median(change))},
+    )
+
+
+def _risen(name: str, adapted: pd.DataFrame, base: Floats) -> Iterator[Finding]:
+    """Say that many runs have a higher loss on the corpus that they were trained on than their base models."""
+    learned = np.isfinite(base)
+    if "replay" in adapted.columns:
+        learned &= (adapted["replay"] <= REPLAY_LEARNS).to_numpy()
+    change = np.log(adapted["loss"].to_numpy(dtype=float) / base)[learned]
+    risen = int(np.sum(change > RISEN))
+    if risen < max(LEAST_RISEN, MANY_RISEN * len(change)):
+        return
+    yield Finding(
+        "warning",
+        "above-base",
+        f"{risen} of {len(change)} losses of {name!r} lie more than {math.expm1(RISEN):.0%} above those of their base "
+        "models, though these were trained on its corpus.",
+        "Look whether losses stand in the rows of their runs, and whether all were measured on one eval.",
+        data={"rows": risen, "of": len(change)},
     )
 
 

@@ -45,6 +45,11 @@ def test_mistakes_are_noticed():
         (1126, 116, "little-from-size"),
         (2711, 78, "little-from-size"),  # of two budgets
         (1126, 219, "outlier-rows"),  # of seven rows
+        (5101, 8, "rising-with-size"),  # one run of the largest size; base models of an unlearned corpus rise
+        (9307, 288, "rising-with-size"),  # among four sizes
+        (5101, 143, "above-base"),  # random losses that inputs explain by chance
+        (9307, 61, "size-out-of-line"),  # two sizes without a budget in common
+        (5101, 180, "replay-reversed"),  # the smallest size alone has 50 % of replay: no error before the mistake
     ],
 )
 def test_mistakes_that_few_rows_tell(seed, number, code):
