@@ -33,7 +33,8 @@ ALIKE = 0.999  # largest correlation
 @cached
 def covariance(fit: LawOnRows) -> Array:
     """Return the covariance of the free coordinates of a fit, (v, v), in the unit of its residuals."""
-    noise = noise_weight(fit.residuals(), fit.options.delta, max(fit.n_points - fit.rank, 0))
+    free, options = max(fit.n_points - fit.rank, 0), fit.options
+    noise = noise_weight(fit.residuals(), options.delta, free, options.restraint.noise)
     return noise * inverse_curvature(fit)
 
 

@@ -267,7 +267,8 @@ class Fit(Saved):
     def _noise(self) -> tuple[float, float]:
         """Return the spread of one measurement around the laws, log loss, and its degrees of freedom."""
         free = max(self.n_points - sum(member.weight * member.fit.rank for member in self.members), 1.0)
-        return float(np.sqrt(noise_variance(self.residuals(), free))), free + FLOOR_ROWS
+        expected = self.leading.options.restraint.noise
+        return float(np.sqrt(noise_variance(self.residuals(), free, expected))), free + FLOOR_ROWS
 
     def _beside_expected(self, frame: Columns, noise: float) -> Array:
         """Return by what factor the laws err in their rollouts, beside what is expected of them, (n,)."""

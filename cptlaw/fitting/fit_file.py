@@ -25,7 +25,7 @@ from cptlaw.laws.calculus import Array
 from cptlaw.laws.curve_rows import schedules_from_json
 from cptlaw.runs.schema import COLUMNS
 
-RESTRAINT = ("fix", "tie", "bound", "prior", "correlation", "along_tokens")
+RESTRAINT = ("fix", "tie", "bound", "prior", "correlation", "along_tokens", "noise")
 # Names of the document and of its settings, what their values are, and the same in words.
 KINDS: tuple[tuple[tuple[str, ...], Any, str], ...] = (
     (("law", "on", "role", "status"), str, "text"),

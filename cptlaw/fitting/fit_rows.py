@@ -256,7 +256,8 @@ def _prior_weight(problem: Problem, options: Options, alike: Callable[[Array], f
     at, bounded = _with_terms(problem, faint, free.c[best]), replace(alone, penalty=faint)
     free = newton.descend(bounded, at, free.z[best], SCALE_END)
     residual = log_residuals(problem, free.c[0], free.z[0])
-    return noise_weight(residual, options.delta, problem.n - problem.size) * alike(residual)
+    weight = noise_weight(residual, options.delta, problem.n - problem.size, options.restraint.noise)
+    return weight * alike(residual)
 
 
 def _with_terms(problem: Problem, penalty: Penalty | None, c: Array) -> Array:

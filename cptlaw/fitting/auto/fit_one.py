@@ -136,4 +136,5 @@ def with_priors(training: TrainingRows, given: Restraint, candidate: Candidate) 
         priors={**given.priors, **weak},
         correlations={**given.correlations, **pairs},
         along_tokens=known.along_tokens,
+        noise=known.noise,
     )

@@ -57,8 +57,8 @@ def normal_weight(spread: float, delta: float) -> float:
     return square / inside
 
 
-def noise_weight(residual: Array, delta: float, freedom: float) -> float:
-    """Return `observation_weight`, drawn towards that of `NOISE_FLOOR` the more the fewer residuals are free.
+def noise_weight(residual: Array, delta: float, freedom: float, expected: float | None = None) -> float:
+    """Return `observation_weight`, drawn towards that of the expected noise the more the fewer residuals are free.
 
     Parameters
     ----------
@@ -66,16 +66,18 @@ def noise_weight(residual: Array, delta: float, freedom: float) -> float:
         Log residuals of a fit.
     freedom
         Rows less free parameters, 0 or more.
+    expected
+        Standard deviation of the noise before residuals are seen; `NOISE_FLOOR` where nothing else is known.
     """
     freedom = max(freedom, 0.0)
-    result = FLOOR_ROWS * normal_weight(NOISE_FLOOR, delta)
+    result = FLOOR_ROWS * normal_weight(expected or NOISE_FLOOR, delta)
     if freedom:
         result += freedom * observation_weight(residual, delta, len(residual) / freedom)
     return result / (FLOOR_ROWS + freedom)
 
 
-def noise_variance(residual: Array, freedom: float) -> float:
-    """Return the variance of the log loss around a law, drawn towards `NOISE_FLOOR` in the same way."""
+def noise_variance(residual: Array, freedom: float, expected: float | None = None) -> float:
+    """Return the variance of the log loss around a law, drawn towards the expected one in the same way."""
     freedom = max(freedom, 0.0)
     square = float(residual @ residual) if freedom else 0.0
-    return (FLOOR_ROWS * NOISE_FLOOR**2 + square) / (FLOOR_ROWS + freedom)
+    return (FLOOR_ROWS * (expected or NOISE_FLOOR) ** 2 + square) / (FLOOR_ROWS + freedom)

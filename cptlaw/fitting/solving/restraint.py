@@ -76,6 +76,9 @@ class Restraint:
         Of two priors by their names, where they come from one fit; 0 elsewhere.
     along_tokens
         A prior on what the logarithm of the loss changes by per e-fold of tokens, on average over the rows of CPT.
+    noise
+        Standard deviation of the log loss around the law that is expected before residuals are seen; None for the
+        floor.
     """
 
     fixed: Mapping[str, float] = field(default_factory=dict)
@@ -84,6 +87,7 @@ class Restraint:
     priors: Mapping[str, Prior] = field(default_factory=dict)
     correlations: Mapping[tuple[str, str], float] = field(default_factory=dict)
     along_tokens: Prior | None = None
+    noise: float | None = None
 
     @classmethod
     def build(
@@ -96,6 +100,7 @@ class Restraint:
         *,
         correlation: Iterable[tuple[str, str, float]] | None = None,
         along_tokens: tuple[float, float] | None = None,
+        noise: float | None = None,
     ) -> Restraint:
         """Read restraint from mappings or from the texts of the command line, and check it against the law.
 
@@ -117,6 +122,8 @@ class Restraint:
             Of two priors: their names and its value.
         along_tokens
             Mean and standard deviation of the prior on the slope along tokens.
+        noise
+            That is expected before residuals are seen.
 
         Raises
         ------
@@ -125,7 +132,9 @@ class Restraint:
         """
         correlations = {(str(one), str(other)): float(value) for one, other, value in correlation or ()}
         along = None if along_tokens is None else Prior(*along_tokens)
-        restraint = replace(cls.read(fix, tie, bound, prior), correlations=correlations, along_tokens=along)
+        known = cls.read(fix, tie, bound, prior)
+        restraint = replace(known, correlations=correlations, along_tokens=along)
+        restraint = restraint if noise is None else replace(restraint, noise=float(noise))
         restraint._check(law)
         return restraint
 
@@ -226,6 +235,7 @@ class Restraint:
             "prior": {name: prior.to_list() for name, prior in self.priors.items()},
             "correlation": [[*pair, value] for pair, value in self.correlations.items()],
             "along_tokens": [] if self.along_tokens is None else self.along_tokens.to_list(),
+            "noise": self.noise,
         }
         return {name: part for name, part in parts.items() if part}
 
