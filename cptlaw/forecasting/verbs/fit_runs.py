@@ -85,7 +85,8 @@ def fit(
     starts
         Number of starting points of the global search; the law's own number, mostly 64, where absent.
     seed
-        Seed of the starting points, 0 where absent. The same seed gives the same bits on one machine.
+        Seed of the starting points, 0 where absent. The same seed gives the same bits on one machine. Fits with a prior
+        on every shape parameter, as law auto's, begin at the same points whatever it is.
     fix, tie, bound, prior
         Restraint by parameter name: ``{"alpha": 0.34}``, ``[("alpha", "beta")]``, ``{"lambda": (0, 0.9)}``,
         ``{"E": (1.8, 0.1)}`` (mean, standard deviation); or the command line's texts.
