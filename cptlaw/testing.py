@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -17,7 +16,7 @@ from cptlaw.fitting.solving.problem import Problem
 from cptlaw.fitting.solving.restraint import Restraint
 from cptlaw.laws import Amplitude, Context, Law, law
 from cptlaw.laws.base import LETTERS
-from cptlaw.laws.calculus import Array
+from cptlaw.laws.calculus import Array, Letters
 from cptlaw.runs.schema import mix_columns
 from cptlaw.schedules import Phase, Schedule
 
@@ -197,7 +196,7 @@ def _limits(candidate: Law, frame: pd.DataFrame, rng: np.random.Generator) -> No
         for _ in range(DRAWS):
             params = random_params(candidate, rng)
             x = candidate.bind(frame.assign(**{name: 1e250}))
-            shape = SimpleNamespace(**{key: params[key] for key in candidate.shapes})
+            shape = Letters(**{key: params[key] for key in candidate.shapes})
             plain = getattr(candidate, "plain_terms", candidate.terms)  # limits are of the published terms
             names = getattr(candidate, "plain_amplitudes", candidate.amplitudes)
             for amplitude, term in zip(names, plain(x, shape), strict=False):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from types import SimpleNamespace
 
 from cptlaw.laws.base import Amplitude, Option, Shape
-from cptlaw.laws.calculus import Value
+from cptlaw.laws.calculus import Letters, Value
 from cptlaw.laws.curve_law import FADING, KAPPA, CurveLaw
 
 CURVE_EXPONENT = Shape(0.01, 20.0, start=(0.1, 1.2))  # open base models were published with exponents up to 7
@@ -74,7 +73,7 @@ class LRAnnealing(CurveLaw):
             self.vanishing = {**self.vanishing, "s1": ("A", "C")}
             self.always_priors = ("kappa",)
 
-    def terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the constant, the forward term and the annealing term."""
         annealed = self.annealed(x, "s2", p)
         result = (1.0, x.S1**-p.alpha, -(annealed * x.S1**-p.kappa if self.fading else annealed))

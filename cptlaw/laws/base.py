@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from types import SimpleNamespace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 
 from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.findings import Finding
-from cptlaw.laws.calculus import Array, Jet, Value, weighted
+from cptlaw.laws.calculus import Array, Jet, Letters, Value, weighted
 from cptlaw.laws.described import Described, Status
 from cptlaw.laws.inputs import LETTERS, Context, Points, RatioOf, as_rows
 from cptlaw.laws.parameters import EXPONENT, Amplitude, Option, Shape, UsualPrior, option_text
@@ -136,7 +135,7 @@ class Law(Described):
 
     # -- what a subclass writes ------------------------------------------------------------------------------------
 
-    def terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the terms, one per amplitude, then any that stand without an amplitude.
 
         Parameters
@@ -268,7 +267,7 @@ class Law(Described):
                 raise UsageError(f"law {self.name} holds {name} at {fixed:g}; {params[name]:g} was given.")
         return {name: float(params[name]) for name in self.parameters}
 
-    def evaluate(self, params: Mapping[str, Any], x: SimpleNamespace) -> Any:
+    def evaluate(self, params: Mapping[str, Any], x: Letters) -> Any:
         """Sum the law's terms.
 
         Parameters
@@ -282,7 +281,7 @@ class Law(Described):
         -------
         array of shape (n,) or (s, n), or a Jet of it where inputs or parameters are Jets
         """
-        shape = SimpleNamespace(**{name: params[name] for name in self.shapes})
+        shape = Letters(**{name: params[name] for name in self.shapes})
         return weighted(self.terms(x, shape), [params[name] for name in self.amplitudes])
 
     def predict(self, params: Mapping[str, float], frame: Points, role: Role | None = None) -> Array:

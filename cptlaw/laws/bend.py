@@ -10,13 +10,12 @@ is an option and never a parameter: fitted freely it runs away, and what it deci
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from cptlaw.laws.base import Law, Option, Shape
-from cptlaw.laws.calculus import Value, exp
+from cptlaw.laws.calculus import Letters, Value, exp
 from cptlaw.laws.parameters import number
 
 BENDS = (1, 1.5, 2, 3)
@@ -98,15 +97,15 @@ class Bent(Law):
         terms.remove(tokens)
         return "".join(terms).strip()
 
-    def plain_terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def plain_terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the terms of the plain sum, one per amplitude of the plain law."""
         raise NotImplementedError
 
-    def log_unit(self, p: SimpleNamespace) -> Value:
+    def log_unit(self, p: Letters) -> Value:
         """Return the log of the plain ratio of the two amplitudes at which the searched ratio is 1."""
         return 0.0
 
-    def terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the terms, with the size term and the token term joined."""
         plain = list(self.plain_terms(x, p))
         if self.bend == 1:
@@ -133,7 +132,7 @@ class Bent(Law):
             return dict(params)
         size, tokens = self.joined
         # Searched is the ratio of the two terms at one unit of each, which data determine whatever the units are.
-        factor = params[size] * exp(self.log_unit(SimpleNamespace(**params)))
+        factor = params[size] * exp(self.log_unit(Letters(**params)))
         if power > 0:
             return {**params, tokens: params[tokens] * factor}
         return {**params, tokens: as_ratio(params[tokens], factor)}

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import TypeAlias, TypeVar
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,19 @@ Array = NDArray[np.float64]
 Number: TypeAlias = Array | float
 Computed: TypeAlias = "Jet | Array | float"
 Value: TypeAlias = "Jet | Positive | Array | float"  # what a law calculates with
+
+
+class Letters(SimpleNamespace):
+    """Inputs or parameters of a law, by the letters of its paper."""
+
+    if TYPE_CHECKING:
+        D: Positive | Jet
+        r: Positive | Jet
+        of_source: Array
+        stated: NDArray[np.bool_]
+
+        def __getattribute__(self, name: str) -> Value: ...
+
 
 # Stands for log(0): finite, so that 0**a is 0 for every a > 0 with derivatives 0 instead of 0 * inf = nan.
 LOG_OF_ZERO = -1e30
@@ -119,7 +133,7 @@ class Jet:
     def __rtruediv__(self, other: Number) -> Computed:
         return reciprocal(self) * other
 
-    def __pow__(self, exponent: Computed) -> Computed:
+    def __pow__(self, exponent: Value) -> Computed:
         # By way of the logarithm, so that the exponent may be a parameter: its derivative is then log(base) times the
         # power.
         return exp(exponent * log(self))
@@ -153,35 +167,35 @@ class Positive:
         taken.value, taken.log = self.value[rows], self.log[rows]
         return taken
 
-    def __neg__(self) -> Value:
+    def __neg__(self) -> Computed:
         return -self.value
 
-    def __pow__(self, exponent: Computed) -> Computed:
+    def __pow__(self, exponent: Value) -> Computed:
         return exp(exponent * self.log)
 
     def __rpow__(self, base: Computed) -> Computed:
         return exp(log(base) * self.value)
 
-    def __add__(self, other: Value) -> Value:
+    def __add__(self, other: Value) -> Computed:
         return other + self.value
 
     __radd__ = __add__
 
-    def __sub__(self, other: Value) -> Value:
+    def __sub__(self, other: Value) -> Computed:
         return -other + self.value
 
-    def __rsub__(self, other: Value) -> Value:
+    def __rsub__(self, other: Value) -> Computed:
         return other - self.value
 
-    def __mul__(self, other: Value) -> Value:
+    def __mul__(self, other: Value) -> Computed:
         return other * self.value
 
     __rmul__ = __mul__
 
-    def __truediv__(self, other: Value) -> Value:
+    def __truediv__(self, other: Value) -> Computed:
         return reciprocal(other) * self.value
 
-    def __rtruediv__(self, other: Value) -> Value:
+    def __rtruediv__(self, other: Value) -> Computed:
         return other * (1.0 / self.value)
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from cptlaw.laws.base import EXPONENT, Law, Shape
 from cptlaw.laws.bend import RATIO, Bent, as_ratio
-from cptlaw.laws.calculus import Value
+from cptlaw.laws.calculus import Letters, Value
 
 BILLION = 1e9
 
@@ -44,11 +43,11 @@ class Chinchilla(Bent):
     vanishing = {"n_params": ("A",), "tokens": ("B",)}
     diverges_at_zero = ("n_params", "tokens")
 
-    def plain_terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def plain_terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the constant, the size term and the token term."""
         return 1.0, x.N**-p.alpha, x.D**-p.beta
 
-    def log_unit(self, p: SimpleNamespace) -> Any:
+    def log_unit(self, p: Letters) -> Value:
         """Return log((1e9)^(beta - alpha)): the two terms are compared at a billion parameters and tokens."""
         return (p.beta - p.alpha) * math.log(BILLION)
 
@@ -83,7 +82,7 @@ class Kaplan(Law):
     decreasing = ("n_params", "tokens")
     diverges_at_zero = ("n_params", "tokens")
 
-    def terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the single term, N and D in billions."""
         power = p.alpha_N / p.alpha_D
         return ((x.N**-power * BILLION**power + p.D_c * BILLION * x.D**-1.0) ** p.alpha_D,)

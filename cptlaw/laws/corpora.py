@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from types import SimpleNamespace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 
 from cptlaw.errors import DataError, UsageError
 from cptlaw.laws.base import Context, Law, Option, Role, Shape
-from cptlaw.laws.calculus import Array
+from cptlaw.laws.calculus import Letters
 from cptlaw.laws.parameters import some_of
 from cptlaw.runs.schema import MIX, corpus_of, mix_columns
 
@@ -85,7 +84,7 @@ class OfCorpora(Law):
         # Two corpora are the case k = 2, so that a table of replay can be given to any law of mixes.
         return frame.assign(mix_source=replay, mix_target=1.0 - replay)
 
-    def bind(self, frame: pd.DataFrame, role: Role | None = None) -> SimpleNamespace:
+    def bind(self, frame: pd.DataFrame, role: Role | None = None) -> Letters:
         """Turn rows into the law's inputs; the shares of a row add up to one."""
         frame = self.inputs_of(frame, Context())
         x = super().bind(frame, role)
@@ -98,7 +97,7 @@ class OfCorpora(Law):
             )
         return x
 
-    def shares_of(self, x: SimpleNamespace) -> list[Array]:
+    def shares_of(self, x: Letters) -> list[Any]:
         """Return the shares, one input column per corpus."""
         return [getattr(x, name) for name in self.shares]
 

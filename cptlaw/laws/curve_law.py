@@ -9,7 +9,6 @@ steps whatever the steps of the rows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 
 from cptlaw.errors import DataError, did_you_mean
 from cptlaw.laws.base import LETTERS, Context, Law, Option, Role, Shape
-from cptlaw.laws.calculus import Array, Jet
+from cptlaw.laws.calculus import Array, Jet, Letters
 from cptlaw.laws.parameters import count, number
 from cptlaw.schedules import LAMBDA, Schedule, areas
 
@@ -198,7 +197,7 @@ class CurveLaw(Law):
 
     # -- inputs ----------------------------------------------------------------------------------------------------
 
-    def bind(self, frame: pd.DataFrame, role: Role | None = None) -> SimpleNamespace:
+    def bind(self, frame: pd.DataFrame, role: Role | None = None) -> Letters:
         """Turn rows into the law's inputs; see `Law.bind`."""
         x = super().bind(frame, role)
         for name in self.objects:
@@ -215,7 +214,7 @@ class CurveLaw(Law):
             )
         return super()._column(frame, name, role)
 
-    def annealed(self, x: SimpleNamespace, name: str, p: SimpleNamespace) -> Any:
+    def annealed(self, x: Letters, name: str, p: Letters) -> Any:
         """Return the annealing area of a column (``s2``, ``s2_cpt``, ..), at the fitted lambda where it is fitted."""
         if self.decay != FITTED:
             return getattr(x, LETTERS[name])

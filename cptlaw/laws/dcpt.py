@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from types import SimpleNamespace
 from typing import Any, Literal
 
 from cptlaw.errors import UsageError
 from cptlaw.laws.base import EXPONENT, Option, Shape
 from cptlaw.laws.bend import RATIO, Bent, as_ratio
-from cptlaw.laws.calculus import Value, exp, log
+from cptlaw.laws.calculus import Letters, Value, exp, log
 from cptlaw.laws.parameters import positive
 
 # 1,000 steps of 131,072 tokens, rounded: where the published constraint holds from (section 4.2 of the paper).
@@ -71,18 +70,18 @@ class _DCPT(Bent):
             )
         super().configure()
 
-    def lower_bound_of_c(self, p: SimpleNamespace) -> Value | None:
+    def lower_bound_of_c(self, p: Letters) -> Value | None:
         """Return C0 / B: the least C, per unit of B, at which the loss falls with r everywhere; None if it always does.
 
         A function of the shape parameters and `min_tokens`, sufficient for all r in (0, 1] and D >= min_tokens.
         """
         return None
 
-    def plain_terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def plain_terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the published terms."""
         raise NotImplementedError
 
-    def terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the published terms or, under ``monotone="paper"``, the same with C written as C0 + C1.
 
         C0 is proportional to B, so the constrained law is still a sum of non-negative amplitudes times terms: the
@@ -106,7 +105,7 @@ class _DCPT(Bent):
         return self._shift_c(super().fitted(params), -1.0)
 
     def _shift_c(self, params: Mapping[str, Any], sign: float) -> dict[str, object]:
-        ratio = self.lower_bound_of_c(SimpleNamespace(**params)) if self.monotone == "paper" else None
+        ratio = self.lower_bound_of_c(Letters(**params)) if self.monotone == "paper" else None
         return dict(params) if ratio is None else {**params, "C": params["C"] + sign * ratio * params["B"]}
 
 
@@ -118,7 +117,7 @@ class DCPT1(_DCPT):
     shapes = {"alpha": EXPONENT, "beta": EXPONENT, "gamma": EXPONENT, "eps": EPSILON}
     decreasing = ("n_params", "tokens", "share")
 
-    def plain_terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def plain_terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the four published terms."""
         return 1.0, x.N**-p.alpha, x.D**-p.beta, (x.r + p.eps) ** -p.gamma
 
@@ -151,7 +150,7 @@ class DCPT2(_DCPT):
     def configure(self) -> None:
         """Leave B and C derived: no constraint on C is known for this form."""
 
-    def plain_terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def plain_terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the constant, the size term, and the joint term of tokens and ratio."""
         return 1.0, x.N**-p.alpha, (x.D**-p.beta + p.C * (x.r + p.eps) ** -p.gamma) ** p.eta
 
@@ -197,11 +196,11 @@ class DCPT3(_DCPT):
         if self.monotone == "paper":
             self.shapes = self.shapes | {"eta": Shape(1.0, 10.0, start=(1.05, 3.0))}
 
-    def plain_terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def plain_terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the four published terms."""
         return 1.0, x.N**-p.alpha, x.r**p.eta * x.D**-p.beta, (x.r + p.eps) ** -p.gamma
 
-    def lower_bound_of_c(self, p: SimpleNamespace) -> Any:
+    def lower_bound_of_c(self, p: Letters) -> Value:
         """Return C0 / B = eta (1+eps)^(gamma+1) / (gamma D_min^beta)."""
         return p.eta * (1.0 + p.eps) ** (p.gamma + 1.0) / (p.gamma * self._min_d**p.beta)
 
@@ -227,11 +226,11 @@ class DCPT4(_DCPT):
                 "c": Shape(1.01, 1e8, start=(1.5, 100.0)),
             }
 
-    def plain_terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def plain_terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the four published terms."""
         return 1.0, x.N**-p.alpha, p.b**x.r * x.D**-p.beta, (1.0 / p.c) ** x.r
 
-    def lower_bound_of_c(self, p: SimpleNamespace) -> Any:
+    def lower_bound_of_c(self, p: Letters) -> Value:
         """Return C0 / B = ln(b) b c / (ln(c) D_min^beta), from dL/dr = 0 at r = 1 and D = D_min."""
         return log(p.b) * p.b * p.c / (log(p.c) * self._min_d**p.beta)
 
@@ -268,7 +267,7 @@ class DCPT5(_DCPT):
             self.vanishing = {"n_params": ("A",), "tokens": ("B",)}
         super().configure()
 
-    def plain_terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def plain_terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the constant, the size term and the term of effective tokens."""
         foreign = (1.0 - x.r) * p.sigma
         if self.sigma == "tokens":
@@ -283,11 +282,11 @@ class DCPT6(_DCPT):
     equation = "L = E + A/N^alpha + B e^r/D^beta + C/(r+eps)^gamma"
     shapes = {"alpha": EXPONENT, "beta": EXPONENT, "gamma": EXPONENT, "eps": EPSILON}
 
-    def plain_terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def plain_terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the four published terms."""
         return 1.0, x.N**-p.alpha, exp(1.0 * x.r) * x.D**-p.beta, (x.r + p.eps) ** -p.gamma
 
-    def lower_bound_of_c(self, p: SimpleNamespace) -> Any:
+    def lower_bound_of_c(self, p: Letters) -> Value:
         """Return C0 / B = e (1+eps)^(gamma+1) / (gamma D_min^beta)."""
         return math.e * (1.0 + p.eps) ** (p.gamma + 1.0) / (p.gamma * self._min_d**p.beta)
 
@@ -299,11 +298,11 @@ class DCPT7(_DCPT):
     equation = "L = E + A/N^alpha + B (r+eps)^eta/D^beta + C/(r+eps)^gamma"
     shapes = DCPT3.shapes
 
-    def plain_terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def plain_terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the four published terms."""
         share = x.r + p.eps
         return 1.0, x.N**-p.alpha, share**p.eta * x.D**-p.beta, share**-p.gamma
 
-    def lower_bound_of_c(self, p: SimpleNamespace) -> Any:
+    def lower_bound_of_c(self, p: Letters) -> Value:
         """Return C0 / B = eta (1+eps)^(eta+gamma) / (gamma D_min^beta)."""
         return p.eta * (1.0 + p.eps) ** (p.eta + p.gamma) / (p.gamma * self._min_d**p.beta)

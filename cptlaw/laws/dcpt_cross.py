@@ -36,15 +36,14 @@ the noise of the few losses that they are read from comes on top.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import SimpleNamespace
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
 
 from cptlaw.errors import DataError, UsageError, did_you_mean
 from cptlaw.laws.base import EXPONENT, Context, Option, Role, Shape
-from cptlaw.laws.calculus import Array, Positive, Value, maximum
+from cptlaw.laws.calculus import Array, Letters, Positive, Value, maximum
 from cptlaw.laws.dcpt import DCPT3
 from cptlaw.laws.learnability import (
     COEFFICIENTS,
@@ -190,18 +189,18 @@ class AcrossDomains(DCPT3):
         chosen.inputs = tuple(name for name in self.inputs if name not in self.coefficients)
         return chosen
 
-    def learnability_index(self, x: SimpleNamespace, p: SimpleNamespace) -> Value:
+    def learnability_index(self, x: Letters, p: Letters) -> Value:
         """Return K, positive, of shape (n,) or (s, n)."""
         raise NotImplementedError
 
-    def plain_terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def plain_terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the four terms of the D-CPT law, that of tokens slowed by the budget where the law is gated."""
         one, size, data, barrier = super().plain_terms(x, p)
         if self.is_gated:
             data = x.r**p.eta * x.D ** -gated_exponent(p.beta, getattr(p, "lambda"), p.zeta, x.P)
         return one, size, data, barrier
 
-    def terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the terms of the D-CPT law, then that of the domain, K^-mu, then that of the budget."""
         terms = (*super().terms(x, p), self.learnability_index(x, p) ** -p.mu)
         return (*terms, x.P**-p.theta) if self.has_floor else terms
@@ -309,7 +308,7 @@ class AcrossDomains(DCPT3):
                 )
         return frame.assign(**{name: domains.map(known[name]).astype(float) for name in self.coefficients})
 
-    def bind(self, frame: pd.DataFrame, role: Role | None = None) -> SimpleNamespace:
+    def bind(self, frame: pd.DataFrame, role: Role | None = None) -> Letters:
         """Turn rows into the law's inputs; k3, which may be negative, becomes a magnitude and a sign."""
         x = super().bind(frame, role)
         for name, value in self.corpus.items():  # fitted rows keep those of their own corpora
@@ -363,7 +362,7 @@ class CrossK1(AcrossDomains):
     coefficients = ("k1",)
     shapes = {**DCPT3.shapes, "mu": MU}
 
-    def learnability_index(self, x: SimpleNamespace, p: SimpleNamespace) -> Any:
+    def learnability_index(self, x: Letters, p: Letters) -> Value:
         """Return 1/k1."""
         return 1.0 / x.k1
 
@@ -378,7 +377,7 @@ class CrossK2(AcrossDomains):
     decreasing = (*DCPT3.decreasing, "k2")
     shapes = {**DCPT3.shapes, "mu": MU}
 
-    def learnability_index(self, x: SimpleNamespace, p: SimpleNamespace) -> Any:
+    def learnability_index(self, x: Letters, p: Letters) -> Value:
         """Return k2."""
         return 1.0 * x.k2
 
@@ -393,7 +392,7 @@ class CrossK3(AcrossDomains):
     decreasing = (*DCPT3.decreasing, "k2")
     shapes = {**DCPT3.shapes, "mu": MU, "w2": WEIGHT_OF_K2}
 
-    def learnability_index(self, x: SimpleNamespace, p: SimpleNamespace) -> Any:
+    def learnability_index(self, x: Letters, p: Letters) -> Value:
         """Return 1/k1 + w2 k2."""
         return 1.0 / x.k1 + p.w2 * x.k2
 
@@ -413,7 +412,7 @@ class CrossK4(AcrossDomains):
     decreasing = (*DCPT3.decreasing, "k2")
     shapes = {**DCPT3.shapes, "mu": MU, "w2": WEIGHT_OF_K2, "w3": WEIGHT_OF_K3}
 
-    def learnability_index(self, x: SimpleNamespace, p: SimpleNamespace) -> Any:
+    def learnability_index(self, x: Letters, p: Letters) -> Value:
         """Return 1/k1 + w2 k2 + w3/k3, at least `SMALLEST_SHARE` of its first two parts."""
         positive = 1.0 / x.k1 + p.w2 * x.k2
         return positive * maximum(1.0 + p.w3 * (x.k3_sign / x.k3) / positive, SMALLEST_SHARE)

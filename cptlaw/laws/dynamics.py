@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -21,7 +20,7 @@ from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy
 from cptlaw.laws.annealing import ANNEALED, CURVE_EXPONENT, SIZE_EXPONENT
 from cptlaw.laws.base import Amplitude, Option, Role, Shape
-from cptlaw.laws.calculus import Array, Jet, Positive, Value, exp, expm1, log1p
+from cptlaw.laws.calculus import Array, Jet, Letters, Number, Positive, Value, exp, expm1, log1p
 from cptlaw.laws.curve_law import CurveLaw
 from cptlaw.laws.parameters import UsualPrior, positive
 
@@ -102,28 +101,28 @@ class CptDynamics(CurveLaw):
 
     # -- the terms, one by one -------------------------------------------------------------------------------------
 
-    def forward(self, x: SimpleNamespace, p: SimpleNamespace) -> Any:
+    def forward(self, x: Letters, p: Letters) -> Value:
         """Return (S1pt + S1cpt)^-alpha."""
         return ((p.S1pt if self.open_base else x.S1pt) + x.S1cpt) ** -p.alpha
 
-    def annealing(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def annealing(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the terms of C1, unless the base model is open, and of C2."""
         of_cpt = -self.annealed(x, "s2_cpt", p)
         return (of_cpt,) if self.open_base else (-self.annealed(x, "s2_pretrain", p), of_cpt)
 
-    def shift(self, x: SimpleNamespace, p: SimpleNamespace) -> Any:
+    def shift(self, x: Letters, p: Letters) -> Value:
         """Return 1 - (1 + E S1cpt)^-beta with the sign of the eval's role, exact however small beta is."""
         # As beta goes to 0 this over its mean goes to a logarithm over its mean, so the normalised amplitude is B beta
         # up to a constant: the degenerate shift needs no second parameterisation.
         return x.sign * -expm1(-p.beta * log1p(p.E * x.S1cpt))
 
-    def terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the constant, the forward term, the annealing terms and the shift."""
         return 1.0, self.forward(x, p), *self.annealing(x, p), self.shift(x, p)
 
     # -- the sign of the shift -------------------------------------------------------------------------------------
 
-    def bind(self, frame: pd.DataFrame, role: Role | None = None) -> SimpleNamespace:
+    def bind(self, frame: pd.DataFrame, role: Role | None = None) -> Letters:
         """Turn rows into the law's inputs, with the sign of the shift by the eval's role."""
         x = super().bind(frame, role)
         of_rows = frame["eval"].astype(str).to_numpy() if "eval" in frame.columns else ""
@@ -138,7 +137,7 @@ class CptDynamics(CurveLaw):
         x.sign = np.where(roles == "target", -1.0, 1.0)
         return x
 
-    def evaluate(self, params: Mapping[str, Any], x: SimpleNamespace) -> Any:
+    def evaluate(self, params: Mapping[str, Any], x: Letters) -> Any:
         """Sum the terms; where the role is stated, B counts by its magnitude."""
         # Where a row's role is stated it decides the sign, whatever sign the published coefficient has; else B's own
         # does.
@@ -216,12 +215,12 @@ class CptDynamicsSize(CptDynamics):
     shapes = CptDynamics.shapes | {"g1": GROWS_WITH_SIZE, "g2": GROWS_WITH_SIZE, "g3": SIZE_EXPONENT}
     vanishing = {"s1_pretrain": ("A",), "n_params": ("F",)}
 
-    def annealing(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def annealing(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the annealing terms, larger for larger models."""
         *before, of_cpt = super().annealing(x, p)
         return *(term * x.N**p.g1 for term in before), of_cpt * x.N**p.g2
 
-    def terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the terms of Eq. 4 and the size term."""
         return *super().terms(x, p), x.N**-p.g3
 
@@ -293,30 +292,29 @@ class CptDynamicsReplay(CptDynamics):
             frame = frame.assign(replay=frame["replay"].where(~before | frame["replay"].notna(), 0.0))
         return super()._column(frame, name, role)
 
-    def bind(self, frame: pd.DataFrame, role: Role | None = None) -> SimpleNamespace:
+    def bind(self, frame: pd.DataFrame, role: Role | None = None) -> Letters:
         """Turn rows into the law's inputs: r is the share of the eval's own corpus, r_cpt that of the target corpus."""
         x = super().bind(frame, role)
-        x.of_source = self._replay_is_the_share(frame, role)
+        x.of_source = self._replay_is_the_share(frame, role).astype(float)
         x.r_cpt = Positive(np.where(x.of_source, 1.0 - x.r.value, x.r.value))
         # Eq. 8 is about two named losses, so rows without a role are target rows, as everywhere.
         x.stated, x.sign = np.ones(len(frame), dtype=bool), np.where(x.of_source, 1.0, -1.0)
         return x
 
-    def annealing(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def annealing(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the annealing terms, that of CPT with e^(a1 r)."""
         *before, of_cpt = super().annealing(x, p)
         terms = *before, of_cpt * exp(p.a1 * x.r)
         return (sum(terms[1:], terms[0]),) if self.one_gain else terms
 
-    def shift(self, x: SimpleNamespace, p: SimpleNamespace) -> Any:
+    def shift(self, x: Letters, p: Letters) -> Value:
         """Return the shift times the factor of the mix."""
         # The convex factor is steepest without replay: a little replay saves much of the source. The concave one is
         # flat there: a little replay costs the target little.
         convex, concave = expm1(p.a2 * x.r_cpt), -expm1(-p.a2 * x.r_cpt)
         if self.normalised:
             convex, concave = convex / expm1(p.a2), concave / -expm1(-p.a2)
-        of_source = x.of_source if self.replay_form == "corrected" else ~x.of_source
-        chosen = of_source.astype(float)
+        chosen: Number = x.of_source if self.replay_form == "corrected" else 1.0 - x.of_source
         return super().shift(x, p) * (convex * chosen + concave * (1.0 - chosen))
 
 
@@ -368,7 +366,7 @@ class CptDynamicsPower(CptDynamics):
     source = "Wang et al. 2025, eq. 10, arXiv:2505.07796"
     shapes = CptDynamics.shapes | {"zeta1": BENT, "zeta2": BENT}
 
-    def annealing(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def annealing(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the signed powers of the annealing areas."""
         *before, of_cpt = super().annealing(x, p)
         return *(_signed_power(term, p.zeta1) for term in before), _signed_power(of_cpt, p.zeta2)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +11,7 @@ from numpy.typing import NDArray
 
 from cptlaw.laws.annealing import SIZE_EXPONENT
 from cptlaw.laws.base import Amplitude, Option, Role
-from cptlaw.laws.calculus import Array, Value, exp, log
+from cptlaw.laws.calculus import Array, Letters, Value, exp, log
 from cptlaw.laws.curve_law import FADING, KAPPA
 from cptlaw.laws.dynamics import CptDynamicsReplay
 from cptlaw.laws.parameters import UsualPrior
@@ -149,7 +147,7 @@ class CptDynamicsJoint(CptDynamicsReplay):
 
     # -- the terms, one by one -------------------------------------------------------------------------------------
 
-    def annealing(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def annealing(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the annealing terms; fading, they shrink with the forward area of both phases."""
         terms = super().annealing(x, p)
         if not self.fading:
@@ -157,7 +155,7 @@ class CptDynamicsJoint(CptDynamicsReplay):
         fade = ((p.S1pt if self.open_base else x.S1pt) + x.S1cpt) ** -p.kappa
         return tuple(term * fade for term in terms)
 
-    def shift(self, x: SimpleNamespace, p: SimpleNamespace) -> Any:
+    def shift(self, x: Letters, p: Letters) -> Value:
         """Return the shift times what it grows with."""
         growth: Value = 0.0
         for name in self.exponents:
@@ -169,7 +167,7 @@ class CptDynamicsJoint(CptDynamicsReplay):
             growth = growth + getattr(p, name) * variable
         return super().shift(x, p) * exp(growth) if self.exponents else super().shift(x, p)
 
-    def terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the terms of Eq. 8 and the size term."""
         return *super().terms(x, p), x.N**-p.g3
 

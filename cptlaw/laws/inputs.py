@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import ClassVar, Literal, TypeAlias, cast
 
 import numpy as np
@@ -12,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from cptlaw.errors import DataError, UsageError, did_you_mean
-from cptlaw.laws.calculus import Array, Positive
+from cptlaw.laws.calculus import Array, Letters, Positive
 from cptlaw.runs.points import PointsLike, as_points
 from cptlaw.runs.table import Role
 from cptlaw.schedules import Schedule
@@ -125,7 +124,7 @@ class Inputs:
         """Return rows as this law takes them: a table in place of `Columns`, where it does not take those."""
         return rows.to_pandas() if isinstance(rows, Columns) and not self.takes_columns else as_rows(rows)
 
-    def bind(self, frame: pd.DataFrame, role: Role | None = None) -> SimpleNamespace:
+    def bind(self, frame: pd.DataFrame, role: Role | None = None) -> Letters:
         """Turn rows of a table into the law's inputs, in its units and with its meaning of the ratio.
 
         Parameters
@@ -145,7 +144,7 @@ class Inputs:
         for name in self.inputs:
             values = self._column(frame, name, role)
             columns[name] = values if name in self.signed_inputs else Positive(values)
-        return SimpleNamespace(**{LETTERS.get(name, name): column for name, column in columns.items()})
+        return Letters(**{LETTERS.get(name, name): column for name, column in columns.items()})
 
     def _column(self, frame: pd.DataFrame, name: str, role: Role | None) -> Array:
         if name not in frame.columns:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from types import SimpleNamespace
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from cptlaw.laws.base import EXPONENT
-from cptlaw.laws.calculus import Value, reciprocal
+from cptlaw.laws.calculus import Letters, Value, reciprocal
 from cptlaw.laws.corpora import BENT, WORTH, OfScale
 from cptlaw.laws.described import Status
 
@@ -42,12 +41,12 @@ class MixAdditive(OfScale):
         self.shapes = self.shapes | dict.fromkeys(self.per_corpus("C"), WORTH)
         self.shapes |= dict.fromkeys(self.per_corpus("gamma"), BENT)
 
-    def terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the constant, the terms of size and tokens, and the term of the mix, which has no amplitude."""
-        scale = {"A": lambda: x.N**-p.alpha, "B": lambda: x.D**-p.beta}
+        scale: dict[str, Callable[[], Value]] = {"A": lambda: x.N**-p.alpha, "B": lambda: x.D**-p.beta}
         return 1.0, *(scale[name]() for name in self.amplitudes[1:]), self.of_mix(x, p)
 
-    def of_mix(self, x: SimpleNamespace, p: SimpleNamespace) -> Value:
+    def of_mix(self, x: Letters, p: Letters) -> Value:
         """Return 1 / sum_i C_i h_i^gamma_i, what the mix adds to the loss whatever the scale."""
         worth: Value = 0.0
         for share, c, gamma in zip(self.shares_of(x), self.per_corpus("C"), self.per_corpus("gamma"), strict=True):

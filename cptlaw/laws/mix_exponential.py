@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import SimpleNamespace
 
 from cptlaw.laws.base import Shape
-from cptlaw.laws.calculus import Value, exp
+from cptlaw.laws.calculus import Letters, Value, exp
 from cptlaw.laws.corpora import OfCorpora
 
 
@@ -38,7 +37,7 @@ class MixExponential(OfCorpora):
         super().configure()
         self.shapes = dict.fromkeys(self.per_corpus("t")[1:], Shape(-50.0, 50.0, start=(-4.0, 4.0), scale="linear"))
 
-    def terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the constant and the term of the mix."""
         effect: Value = 0.0
         for share, name in zip(self.shares_of(x)[1:], self.per_corpus("t")[1:], strict=True):

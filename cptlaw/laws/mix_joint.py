@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import SimpleNamespace
 
 from cptlaw.laws.base import Shape
-from cptlaw.laws.calculus import Value, exp, log
+from cptlaw.laws.calculus import Letters, Value, exp, log
 from cptlaw.laws.mix_additive import MixAdditive
 
 OF_MIX = Shape(-4.0, 4.0, start=(-0.7, 0.7), scale="linear", usual=(0.0, 0.5))
@@ -42,7 +41,7 @@ class MixJoint(MixAdditive):
             if amplitude in self.amplitudes:
                 self.shapes |= dict.fromkeys(self.per_corpus(letter)[1:], OF_MIX)
 
-    def terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the constant, the terms of size and tokens, and the term of the mix, which has no amplitude."""
         shares = self.shares_of(x)
 

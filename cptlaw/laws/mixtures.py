@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import SimpleNamespace
 
 import pandas as pd
 
 from cptlaw.laws.base import Law, Role, Shape
-from cptlaw.laws.calculus import Value, exp, log
+from cptlaw.laws.calculus import Letters, Number, Value, exp, log
 
 
 class _Mixture(Law):
@@ -36,7 +35,7 @@ class Mixing(_Mixture):
     shapes = {"t": Shape(-50.0, 50.0, start=(-8.0, 8.0), scale="linear")}
     delta = 0.02
 
-    def terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the constant and the term of the mix."""
         return 1.0, exp(p.t * (1.0 * x.r))
 
@@ -61,15 +60,16 @@ class CMR(_Mixture):
     decreasing = ("share",)
     ratio_margin = 1e-9
 
-    def bind(self, frame: pd.DataFrame, role: Role | None = None) -> SimpleNamespace:
+    def bind(self, frame: pd.DataFrame, role: Role | None = None) -> Letters:
         """Turn rows into the law's inputs: r is the share of the eval's own corpus."""
         x = super().bind(frame, role)
         x.of_source = self._replay_is_the_share(frame, role).astype(float)
         return x
 
-    def terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the constant and the term of the mix."""
         # The law converts replay to the own share; R is that of the target corpus for both losses.
-        target_share = x.of_source + (1.0 - 2.0 * x.of_source) * (1.0 * x.r)
+        of_source: Number = x.of_source
+        target_share = of_source + (1.0 - 2.0 * of_source) * (1.0 * x.r)
         power = exp(p.s * log(target_share))
-        return 1.0, (1.0 - x.of_source) + (2.0 * x.of_source - 1.0) * power
+        return 1.0, (1.0 - of_source) + (2.0 * of_source - 1.0) * power

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import SimpleNamespace
 
 from cptlaw.laws.base import EXPONENT, Law, Shape
-from cptlaw.laws.calculus import Value
+from cptlaw.laws.calculus import Letters, Value
 
 
 class OverTraining(Law):
@@ -33,6 +32,6 @@ class OverTraining(Law):
     vanishing = {"tokens": ("B",)}
     diverges_at_zero = ("n_params", "tokens")
 
-    def terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the constant, the loss after endless tokens at this size, and what they still lack."""
         return 1.0, x.N**-p.a, x.N ** (p.b - p.a) * x.D**-p.b

@@ -9,15 +9,14 @@ because its exponent varies with P.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Literal
 
 import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.laws.base import EXPONENT, Context, Law, Option, RatioOf, Shape
 from cptlaw.laws.bend import Bent
-from cptlaw.laws.calculus import Value, expit, log, maximum
+from cptlaw.laws.calculus import Computed, Letters, Value, expit, log, maximum
 from cptlaw.laws.parameters import or_none, positive
 
 EPS = 1e-5  # fixed in the paper
@@ -26,7 +25,7 @@ NU = Shape(0.01, 5.0, start=(0.05, 1.5))
 ZETA = Shape(-5.0, 5.0, start=(-1.0, 1.5), scale="linear")
 
 
-def gated_exponent(beta: Any, strength: Any, zeta: Any, budget: Any) -> Any:
+def gated_exponent(beta: Value, strength: Value, zeta: Value, budget: Value) -> Computed:
     """Return beta (1 - lambda P^zeta / (1 + P^zeta)), at least 1e-6: how the budget P slows adaptation (Form 2)."""
     # P^zeta / (1 + P^zeta), without overflow at large budgets.
     return maximum(beta * (1.0 - strength * expit(zeta * log(budget))), MIN_EXPONENT)
@@ -93,11 +92,11 @@ class _PTPP(Bent):
                 self.inputs = (*self.inputs, "ptpp")
         super().configure()
 
-    def token_exponent(self, x: SimpleNamespace, p: SimpleNamespace) -> Any:
+    def token_exponent(self, x: Letters, p: Letters) -> Value:
         """Return the exponent of D."""
         return p.beta
 
-    def adapted_tokens(self, x: SimpleNamespace, p: SimpleNamespace) -> Any:
+    def adapted_tokens(self, x: Letters, p: Letters) -> Value:
         """Return D or, shifted, D plus the pre-training tokens at the exchange rate kappa."""
         if not self.shifted:
             return x.D
@@ -105,7 +104,7 @@ class _PTPP(Bent):
         pretraining = (x.P * 1.0) * (x.N * 1.0) * (self.units["n_params"] / self.units["tokens"])
         return x.D + p.kappa * pretraining
 
-    def plain_terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def plain_terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the constant, the size term, the adaptation term and the ratio barrier."""
         adaptation = x.r**p.nu * self.adapted_tokens(x, p) ** -self.token_exponent(x, p)
         return 1.0, x.N**-p.alpha, adaptation, (x.r + EPS) ** -p.gamma
@@ -144,12 +143,12 @@ class _Gated(_PTPP):
             unit = 1e9 / self.unit_tokens  # the same range of tokens in every unit
             self.shapes = self.shapes | {"D0": Shape(1e-9 * unit, 1e6 * unit, start=(1e-4 * unit, 10.0 * unit))}
 
-    def adapted_tokens(self, x: SimpleNamespace, p: SimpleNamespace) -> Any:
+    def adapted_tokens(self, x: Letters, p: Letters) -> Value:
         """Return the tokens, over the pivot where it is fitted."""
         tokens = super().adapted_tokens(x, p)
         return tokens if self.pivot == "unit" else (tokens * 1.0) / p.D0
 
-    def token_exponent(self, x: SimpleNamespace, p: SimpleNamespace) -> Any:
+    def token_exponent(self, x: Letters, p: Letters) -> Value:
         """Return beta (1 - lambda P^zeta / (1 + P^zeta)), at least 1e-6."""
         return gated_exponent(p.beta, getattr(p, "lambda"), p.zeta, x.P)
 
@@ -164,7 +163,7 @@ class PTPPFloor(_PTPP):
     decreasing = ("n_params", "tokens", "ptpp")
     vanishing = {"n_params": ("A",), "tokens": ("B",), "ptpp": ("F",)}
 
-    def plain_terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def plain_terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the terms of the P-blind law and the floor."""
         return *super().plain_terms(x, p), x.P**-p.eta
 
@@ -187,7 +186,7 @@ class PTPPGatedFloor(_Gated):
     amplitudes = ("E", "A", "B", "C", "F")
     shapes = {"alpha": EXPONENT, "beta": EXPONENT, "nu": NU, "gamma": EXPONENT, "eta": EXPONENT}
 
-    def plain_terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def plain_terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the terms of the gated law and the floor."""
         return *super().plain_terms(x, p), x.P**-p.eta
 
@@ -265,6 +264,6 @@ class PTPPBase(Law):
     diverges_at_zero = ("n_params", "ptpp")
     on_base_models = True
 
-    def terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the constant, the size term and the term of pre-training tokens, in billions."""
         return 1.0, x.N**-p.alpha, x.P**-p.beta * x.N**-p.beta

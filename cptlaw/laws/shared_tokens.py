@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
@@ -21,7 +20,7 @@ from numpy.typing import ArrayLike
 from cptlaw.errors import DataError
 from cptlaw.laws.base import Amplitude, Context, Option, RatioOf, Role, Shape
 from cptlaw.laws.bend import Bent
-from cptlaw.laws.calculus import Array, Positive, Value, exp, expm1, log, log1p, maximum
+from cptlaw.laws.calculus import Array, Computed, Letters, Number, Positive, Value, exp, expm1, log, log1p, maximum
 from cptlaw.laws.parameters import UsualPrior, positive, some_of
 from cptlaw.units import input_text
 
@@ -381,7 +380,7 @@ class SharedTokens(Bent):
             frame = frame.assign(**{name: np.where(of_base, _filled(values, USUAL[name]), values)})
         return super()._column(frame, name, role)
 
-    def bind(self, frame: pd.DataFrame, role: Role | None = None) -> SimpleNamespace:
+    def bind(self, frame: pd.DataFrame, role: Role | None = None) -> Letters:
         """Turn rows into the law's inputs, with the role of each row; what is not read counts as usual."""
         x = super().bind(frame, role)
         # Without replay the law has no ratio, and still needs to know which of the two losses a row is.
@@ -393,13 +392,13 @@ class SharedTokens(Bent):
             x.r = Positive(1.0 - x.of_source)  # the share of the eval's own corpus
         return x
 
-    def _beside(self, x: SimpleNamespace) -> Value:
+    def _beside(self, x: Letters) -> Value:
         """Return the log of the size over that at which d0 and a2 are stated."""
         return log(x.N) - math.log((self.around or 1.0) / self.units["n_params"])
 
     # -- the terms, one by one -------------------------------------------------------------------------------------
 
-    def progress(self, x: SimpleNamespace, p: SimpleNamespace, of_source: Array) -> Any:
+    def progress(self, x: Letters, p: Letters, of_source: Array) -> Computed:
         """Return x = D/(d0 N), times powers of the size and, with rate=progress, of the rate."""
         ratio = (x.D * 1.0) * (x.N**-1.0) / p.d0
         if self.around is not None:
@@ -413,7 +412,7 @@ class SharedTokens(Bent):
             ratio = ratio * exp(p.h * (log(x.lr_peak) - math.log(RATE)))
         return ratio
 
-    def shift_fraction(self, x: SimpleNamespace, p: SimpleNamespace, of_source: Array, steps: Value) -> Value:
+    def shift_fraction(self, x: Letters, p: Letters, of_source: Array, steps: Value) -> Value:
         """Return how far the shift has gone: 1 - (1 + x)^-beta without replay, 0 with replay alone.
 
         `steps` is log(1 + x), x being `progress`.
@@ -436,11 +435,11 @@ class SharedTokens(Bent):
             return _of_role(of_source, held, learned)
         return -expm1(-p.beta * steps) * self.of_mix(x, p, of_source)
 
-    def _of_size(self, x: SimpleNamespace, p: SimpleNamespace) -> Any:
+    def _of_size(self, x: Letters, p: Letters) -> Value:
         """Return a2 at the size of each row."""
         return p.a2 if self.around is None else p.a2 * exp(p.s * self._beside(x))
 
-    def of_mix(self, x: SimpleNamespace, p: SimpleNamespace, of_source: Array) -> Value:
+    def of_mix(self, x: Letters, p: Letters, of_source: Array) -> Value:
         """Return f: 1 without replay, 0 with replay alone; convex for the source loss, concave for the target loss."""
         if "replay" in self.without:
             return 1.0
@@ -452,7 +451,7 @@ class SharedTokens(Bent):
         # (e^(a2 r) - 1) / (e^a2 - 1), which would overflow
         return _of_role(of_source, lambda: concave * exp(a2 * (r_cpt - 1.0)), lambda: concave)
 
-    def growth(self, x: SimpleNamespace, p: SimpleNamespace) -> Value:
+    def growth(self, x: Letters, p: Letters) -> Value:
         """Return how the shift grows with both rates and the budget."""
         growth: Value = 0.0
         factors = (("h", x.lr_peak, RATE), ("w", x.lr_pretrain, RATE), ("b", x.P, BUDGET))
@@ -462,7 +461,7 @@ class SharedTokens(Bent):
                 growth = growth + getattr(p, name) * (log(column) - math.log(usual))
         return exp(growth - self._faded(x, p))
 
-    def _faded(self, x: SimpleNamespace, p: SimpleNamespace) -> Any:
+    def _faded(self, x: Letters, p: Letters) -> Value:
         """Return by how much the log of the shift grows less beyond the longest budget than its power says."""
         if self.longest is None or "b" not in self.shapes:
             return 0.0
@@ -472,14 +471,14 @@ class SharedTokens(Bent):
         ended = p.b * p.b * beyond / FADE + TINY
         return p.b * beyond * (1.0 + expm1(-ended) / ended)
 
-    def transfer_factor(self, x: SimpleNamespace, p: SimpleNamespace, shift_fraction: Any) -> Any:
+    def transfer_factor(self, x: Letters, p: Letters, shift_fraction: Value) -> Value:
         """Transfer factor of the size and token terms (1 on the eval's own corpus)."""
         if not self.transfer:
             return 1.0
         away = _of_role(x.of_source, lambda: shift_fraction, lambda: 1.0 - shift_fraction)
         return 1.0 - (1.0 - p.t) * away
 
-    def retained_change(self, x: SimpleNamespace, p: SimpleNamespace) -> Value:
+    def retained_change(self, x: Letters, p: Letters) -> Value:
         """Return which part of what CPT changed a merge with the base model, or an adapter, leaves."""
         part: Value = 1.0
         if "merge_weight" in self.left:
@@ -487,21 +486,21 @@ class SharedTokens(Bent):
             part = w**2 * (3.0 - 2.0 * w) + p.v0 * (w * (1.0 - w) ** 2) - p.v1 * (w**2 * (1.0 - w))
         return part * exp(-p.q * log1p(p.r0 * x.lora_rank**-1.0)) if "lora_rank" in self.left else part
 
-    def plain_terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def plain_terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the terms of the adapted model or, where only a part of its change is left, those between."""
         adapted = self._adapted(x, p)
         if not self.left:
             return adapted
-        base = self._adapted(SimpleNamespace(**{**vars(x), "D": Positive(np.zeros_like(x.of_source))}), p)
+        base = self._adapted(Letters(**{**vars(x), "D": Positive(np.zeros_like(x.of_source))}), p)
         part = self.retained_change(x, p)
         return [start + part * (end - start) for start, end in zip(base, adapted, strict=True)]
 
-    def _adapted(self, x: SimpleNamespace, p: SimpleNamespace) -> list[Value]:
+    def _adapted(self, x: Letters, p: Letters) -> list[Value]:
         """Return the constant, the size term, the shared token term, the shift, the raised rate, the damage."""
         # One curve for both phases: D counts as it is, and a token of pre-training as k of them, so that a longer base
         # model is farther along the same curve.
         read = p.k * ((x.P * 1.0) * (x.N * 1.0)) + x.D
-        sign = 2.0 * x.of_source - 1.0
+        sign: Number = 2.0 * x.of_source - 1.0
         steps = log1p(self.progress(x, p, x.of_source))
         shift_fraction = self.shift_fraction(x, p, x.of_source, steps)
         factor = self.transfer_factor(x, p, shift_fraction)
@@ -511,7 +510,7 @@ class SharedTokens(Bent):
             terms.append(paid * exp(p.u * (log(x.lr_peak) - math.log(RATE))) if "u" in self.shapes else paid)
         if self.damage:
             names = [name for name in SHIFT if name in self.shapes]
-            source = SimpleNamespace(**{name: getattr(p, f"{name}_source") for name in names})
+            source = Letters(**{name: getattr(p, f"{name}_source") for name in names})
             only = np.ones_like(x.of_source)
             steps = log1p(self.progress(x, source, only))
             damage = p.B_source * (self.shift_fraction(x, source, only, steps) * self.growth(x, source))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import SimpleNamespace
 
 import numpy as np
 
 from cptlaw.fitting.solving.columns import Scale
 from cptlaw.fitting.solving.loss_at import LossAt
 from cptlaw.fitting.solving.problem import Problem
-from cptlaw.laws.calculus import Array
+from cptlaw.laws.calculus import Array, Letters
 
 # Columns are scaled to length one; below this share of the largest singular value a direction is noise-free silence.
 RANK_TOLERANCE = 1e-9
@@ -20,7 +19,7 @@ def jacobian(
     problem: Problem,
     c: Array,
     z: Array,
-    at: SimpleNamespace | None = None,
+    at: Letters | None = None,
     loss: Array | None = None,
     scales: list[Scale] | None = None,
 ) -> Array:

@@ -8,7 +8,6 @@ Axes: s = problems (starts, bootstrap samples, points of a profile), n = rows, v
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +16,7 @@ from cptlaw.fitting.solving.huber import huber
 from cptlaw.fitting.solving.loss_at import LossAt
 from cptlaw.fitting.solving.priors import Penalty, squares
 from cptlaw.fitting.solving.problem import Problem
-from cptlaw.laws.calculus import Array
+from cptlaw.laws.calculus import Array, Letters
 
 SLOPE_STEP = 1e-4  # of the ratio, for the slope that monotone=soft penalises
 
@@ -36,7 +35,7 @@ class ForecastPenalty:
         Stiffness, in rows of data.
     """
 
-    x: SimpleNamespace
+    x: Letters
     log_loss: Array
     weight: float
 
@@ -45,7 +44,7 @@ class ForecastPenalty:
         columns = vars(self.x)
         if all(np.ndim(getattr(column, "value", column)) == 2 for column in columns.values()):
             return ForecastPenalty(
-                SimpleNamespace(**{name: column[rows] for name, column in columns.items()}),
+                Letters(**{name: column[rows] for name, column in columns.items()}),
                 self.log_loss[rows],
                 self.weight,
             )

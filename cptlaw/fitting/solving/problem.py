@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from cptlaw.fitting.solving.columns import Column, Scale
 from cptlaw.fitting.solving.restraint import Restraint
 from cptlaw.laws.base import Law
-from cptlaw.laws.calculus import Array, Jet, Positive, Value
+from cptlaw.laws.calculus import Array, Jet, Letters, Positive, Value
 
 
 class Problem:
@@ -35,7 +34,7 @@ class Problem:
         Pins, ties, bounds and priors by parameter name.
     """
 
-    def __init__(self, law: Law, x: SimpleNamespace, loss: Array, restraint: Restraint) -> None:
+    def __init__(self, law: Law, x: Letters, loss: Array, restraint: Restraint) -> None:
         self.law, self.x, self.restraint = law, x, restraint
         self.loss = np.asarray(loss, dtype=float)
         self.log_loss = np.log(self.loss)
@@ -72,7 +71,7 @@ class Problem:
         setattr(moved.x, letter, column)
         return moved
 
-    def moved_to(self, x: SimpleNamespace) -> Problem:
+    def moved_to(self, x: Letters) -> Problem:
         """Return the law, with the same coordinates, at other rows, (n,) or (s, n); their losses are unknown."""
         moved = copy.copy(self)
         moved.x = x
@@ -82,7 +81,7 @@ class Problem:
     def subset(self, rows: NDArray[np.int_]) -> Problem:
         """Return the same problem on some of its rows."""
         taken = copy.copy(self)
-        taken.x = SimpleNamespace(**{name: column[rows] for name, column in vars(self.x).items()})
+        taken.x = Letters(**{name: column[rows] for name, column in vars(self.x).items()})
         taken.loss, taken.log_loss, taken.n = self.loss[rows], self.log_loss[rows], len(rows)
         return taken
 
@@ -120,7 +119,7 @@ class Problem:
             z[:, m] = low + (high - low) * strata[:, m]
         return z
 
-    def shapes(self, z: Array, order: int) -> SimpleNamespace:
+    def shapes(self, z: Array, order: int) -> Letters:
         """Return the law's shape parameters at z (s, m) as Jets of shape (s, 1), pinned ones as numbers."""
         values: dict[str, Any] = dict(self.fixed)
         for m, (group, along) in enumerate(zip(self.shape_groups, self.shapes_along(z), strict=True)):
@@ -129,7 +128,7 @@ class Problem:
             curves = None if order < 2 else ({} if curve is None else {(index, index): curve})
             # Tied shapes share one Jet, so that their slopes add up by themselves.
             values.update(dict.fromkeys(group, Jet(value, {index: slope}, curves)))
-        return SimpleNamespace(**values)
+        return Letters(**values)
 
     def shapes_along(self, z: Array) -> list[tuple[Any, Any, Any]]:
         """Return each free shape at z (s, m), (s,), and its first and second derivative along its search axis."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -23,7 +22,7 @@ from cptlaw.fitting.solving.law_on_rows import LawOnRows
 from cptlaw.fitting.solving.student import t_quantile
 from cptlaw.fitting.uncertainty.traces import BOTH, Trace, Tracer, side_by_side
 from cptlaw.fitting.uncertainty.units import units_along
-from cptlaw.laws.calculus import Array, Positive
+from cptlaw.laws.calculus import Array, Letters, Positive
 
 MOST_PROFILES = 12  # rows that are profiled; the others take what was met on the way
 # E-folds from a row that is profiled up to which its places do for others: what they miss there goes with the square.
@@ -112,7 +111,7 @@ def profiles(
 
 
 def _traced(
-    fit: LawOnRows, x: SimpleNamespace, chosen: list[int], level: float, limits: Array, sides: tuple[int, ...]
+    fit: LawOnRows, x: Letters, chosen: list[int], level: float, limits: Array, sides: tuple[int, ...]
 ) -> list[Trace]:
     """Return the traces of some rows up to a level; those of earlier questions are kept with the fit."""
     known: dict[tuple[bytes, float, tuple[int, ...]], Trace] = fit._cache.setdefault("traces", {})
@@ -121,7 +120,7 @@ def _traced(
     if new:
         tracer = Tracer.of(fit)
         for some in [new] if side_by_side(x) else [[i] for i in new]:
-            rows = SimpleNamespace(**{name: column[some] for name, column in vars(x).items()})
+            rows = Letters(**{name: column[some] for name, column in vars(x).items()})
             for i, trace in zip(some, tracer.trace(rows, limits[some], sides), strict=True):
                 known[_key(x, i), level, sides] = trace
     return [known[key] for key in keys]
@@ -129,7 +128,7 @@ def _traced(
 
 def _from_other_traces(
     fit: LawOnRows,
-    x: SimpleNamespace,
+    x: Letters,
     rows: Array,
     *,
     chosen: list[int],
@@ -142,7 +141,7 @@ def _from_other_traces(
     The range of these places alone would jump down beside every row that was profiled, and plans would settle there:
     the nearest trace also says where between its places the limit is reached.
     """
-    here = SimpleNamespace(**{name: column[rows] for name, column in vars(x).items()})
+    here = Letters(**{name: column[rows] for name, column in vars(x).items()})
     result, places = np.column_stack([centre[rows], centre[rows]]), _places(x)
     nearest = np.sum((places[rows][:, None] - places[chosen][None]) ** 2, axis=2).argmin(axis=1)
     for c, trace in enumerate(traces):
@@ -157,7 +156,7 @@ def _from_other_traces(
     return result
 
 
-def _key(x: SimpleNamespace, row: int) -> bytes:
+def _key(x: Letters, row: int) -> bytes:
     """Return what tells one row of a law's inputs from another: every number that the law reads there."""
     parts = []
     for column in vars(x).values():
@@ -169,18 +168,18 @@ def _key(x: SimpleNamespace, row: int) -> bytes:
     return b"|".join(parts)
 
 
-def _logs(x: SimpleNamespace) -> Array:
+def _logs(x: Letters) -> Array:
     """Return the logs of the inputs of rows, (n, inputs)."""
     return np.column_stack([column.log for column in vars(x).values() if isinstance(column, Positive)])
 
 
-def _places(x: SimpleNamespace) -> Array:
+def _places(x: Letters) -> Array:
     """Return where rows lie: logs of the inputs, each in units of its spread over the rows, (n, inputs)."""
     places = _logs(x)
     return np.asarray((places - places.mean(axis=0)) / np.maximum(places.std(axis=0), 1e-12))
 
 
-def _spread_out(x: SimpleNamespace, count: int) -> list[int]:
+def _spread_out(x: Letters, count: int) -> list[int]:
     """Choose rows that cover all rows: each next one is the farthest from those chosen; all where they are few."""
     scaled = _places(x)
     if len(scaled) <= count:

@@ -7,7 +7,6 @@ whatever was asked before and whatever is asked beside it. Traces of several row
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from types import SimpleNamespace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,7 @@ from cptlaw.fitting.solving.identifiability import jacobian
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
 from cptlaw.fitting.solving.objective import ForecastPenalty, Objective
 from cptlaw.fitting.solving.priors import penalty_of
-from cptlaw.laws.calculus import Array, Positive
+from cptlaw.laws.calculus import Array, Letters, Positive
 
 FARTHEST = 1.0  # shift of the log loss at which a trace ends: what the data allows there is not bounded
 NEAREST = 1e-5  # shift that a trace begins with at least
@@ -108,7 +107,7 @@ class Tracer:
         kept: Tracer = fit._cache["tracer"]
         return kept
 
-    def trace(self, rows: SimpleNamespace, limits: Array, sides: tuple[int, ...] = BOTH) -> list[Trace]:
+    def trace(self, rows: Letters, limits: Array, sides: tuple[int, ...] = BOTH) -> list[Trace]:
         """Follow the profile from the optima until the rise passes the limit of each row, on the sides asked for.
 
         Parameters
@@ -162,7 +161,7 @@ class Tracer:
                     )
         return traces
 
-    def log_losses(self, at: Array, rows: SimpleNamespace) -> Array:
+    def log_losses(self, at: Array, rows: Letters) -> Array:
         """Return the log losses at places, (places, n); far out, a law with falling terms may cross 0."""
         problem, law = self.goal.problem, self.goal.problem.law
         result = problem.parameters(at[:, : problem.k], at[:, problem.k :])
@@ -184,9 +183,7 @@ class Tracer:
             starts[mine] = trace.at[(trace.rise + penalty).argmin(axis=1)]
         return starts
 
-    def _better(
-        self, start: Array, guess: Array, rows: SimpleNamespace, of_row: NDArray[np.int_], wanted: Array
-    ) -> Array:
+    def _better(self, start: Array, guess: Array, rows: Letters, of_row: NDArray[np.int_], wanted: Array) -> Array:
         """Return the better of two starts of each descent."""
         problem = self.goal.problem
         guess = np.clip(guess, problem.low, problem.high)
@@ -197,13 +194,13 @@ class Tracer:
         # A guess of the linear profile can lie across a bend, and what was met before it need not.
         return np.where((total[1] < total[0])[:, None], guess, start)
 
-    def _drawn_to(self, rows: SimpleNamespace, of_row: NDArray[np.int_], wanted: Array) -> Objective:
+    def _drawn_to(self, rows: Letters, of_row: NDArray[np.int_], wanted: Array) -> Objective:
         return replace(self.goal, forecast=ForecastPenalty(at_rows(rows, of_row), wanted, STIFFNESS))
 
     def _descend(
         self,
         traces: list[Trace],
-        rows: SimpleNamespace,
+        rows: Letters,
         of_row: NDArray[np.int_],
         wanted: Array,
         start: Array,
@@ -233,7 +230,7 @@ class _Side:
     in_vain: int = 0
 
 
-def side_by_side(rows: SimpleNamespace) -> bool:
+def side_by_side(rows: Letters) -> bool:
     """Say whether inputs can be stacked, a row for each problem; whole schedules, and tables of them, cannot."""
     return all(
         isinstance(column, Positive) or (isinstance(column, np.ndarray) and column.ndim == 1)
@@ -241,15 +238,15 @@ def side_by_side(rows: SimpleNamespace) -> bool:
     )
 
 
-def at_rows(rows: SimpleNamespace, of_row: NDArray[np.int_]) -> SimpleNamespace:
+def at_rows(rows: Letters, of_row: NDArray[np.int_]) -> Letters:
     """Return the inputs of each problem's row: (problems, 1), or of the one row that all have, (1,)."""
     if side_by_side(rows):
-        return SimpleNamespace(**{name: column[of_row[:, None]] for name, column in vars(rows).items()})
+        return Letters(**{name: column[of_row[:, None]] for name, column in vars(rows).items()})
     return _one(rows, int(of_row[0]))
 
 
-def _one(rows: SimpleNamespace, i: int) -> SimpleNamespace:
-    return SimpleNamespace(**{name: column[i : i + 1] for name, column in vars(rows).items()})
+def _one(rows: Letters, i: int) -> Letters:
+    return Letters(**{name: column[i : i + 1] for name, column in vars(rows).items()})
 
 
 def _drawn(distance: Array, end: float, limit: float) -> Array:

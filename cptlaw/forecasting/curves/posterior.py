@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,7 +24,7 @@ import pandas as pd
 
 from cptlaw.fitting.solving.blocks import correlation_time
 from cptlaw.forecasting.curves.priors import Coordinates
-from cptlaw.laws.calculus import Array
+from cptlaw.laws.calculus import Array, Letters
 
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
@@ -241,12 +240,12 @@ def _descent(residuals: Many, start: Array, sds: Array) -> OptimizeResult:
     return least_squares(at, start, jac=slopes, method="lm", x_scale=sds, max_nfev=EVALUATIONS, ftol=1e-6, xtol=1e-6)
 
 
-def _bound(coordinates: Coordinates, frame: pd.DataFrame) -> SimpleNamespace:
+def _bound(coordinates: Coordinates, frame: pd.DataFrame) -> Letters:
     """Return the law's inputs of rows, read once: a descent asks for their losses a thousand times."""
     return coordinates.law.bind(frame, coordinates.role if coordinates.role != "other" else None)
 
 
-def _log_law(coordinates: Coordinates, xs: Array, rows: SimpleNamespace) -> Array:
+def _log_law(coordinates: Coordinates, xs: Array, rows: Letters) -> Array:
     """Return the law's log losses, (s, n), at coordinates (s, p)."""
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         params = coordinates.params({name: np.exp(xs[:, [i]]) for i, name in enumerate(coordinates.priors)})

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Self
 
 import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.laws.base import EXPONENT
-from cptlaw.laws.calculus import Value
+from cptlaw.laws.calculus import Letters, Value
 from cptlaw.laws.corpora import OWN, OfCorpora, own_corpus
 from cptlaw.runs.schema import MIX
 
@@ -55,7 +54,7 @@ class BiMix(OfCorpora):
         chosen = super().reading(frame, pays)
         return chosen if chosen.own else chosen.with_options(own=own_corpus(chosen, frame))
 
-    def terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the term of tokens and the constant, both times a power of the own share."""
         share = getattr(x, MIX + (self.own or self.names[-1]))
         return share**-p.alpha * x.D**-p.beta, share**-p.alpha

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import SimpleNamespace
 
 from cptlaw.laws.base import Amplitude, Law, Shape
-from cptlaw.laws.calculus import Value, exp, log
+from cptlaw.laws.calculus import Letters, Value, exp, log
 
 POWER = Shape(0.01, 1.0, start=(0.05, 0.4))
 
@@ -42,7 +41,7 @@ class Farseer(Law):
     }
     decreasing = ("tokens",)
 
-    def terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the term of size, and the term of tokens at this size."""
         of_size = exp(-p.s * x.N**p.q)
         fall = exp(p.E - p.A * x.N**p.a)

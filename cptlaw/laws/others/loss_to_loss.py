@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Self
 
 import pandas as pd
 
 from cptlaw.laws.base import Law, Option, Shape
-from cptlaw.laws.calculus import Value, maximum
+from cptlaw.laws.calculus import Letters, Value, maximum
 from cptlaw.laws.parameters import positive
 
 LEAST = 1e-6  # nats, of L0 - E0
@@ -56,6 +55,6 @@ class LossToLoss(Law):
         """Return the law whose E0 lies below the losses of these rows."""
         return self.with_options(lowest=float(frame["from_loss"].min())) if "from_loss" in frame.columns else self
 
-    def terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the constant and the power of the other loss."""
         return 1.0, maximum((x.from_loss * 1.0) - p.E0, LEAST) ** p.kappa

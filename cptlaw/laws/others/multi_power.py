@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import pandas as pd
 from cptlaw.errors import DataError
 from cptlaw.laws.annealing import ANNEALED, CURVE_EXPONENT
 from cptlaw.laws.base import Amplitude, Role, Shape
-from cptlaw.laws.calculus import Jet, Number, Value, exp, log
+from cptlaw.laws.calculus import Jet, Letters, Number, Value, exp, log
 from cptlaw.laws.curve_law import SKIP_STEPS, WARMUP, CurveLaw
 from cptlaw.laws.others.lr_drops import Drops, drops_of
 from cptlaw.schedules import LAMBDA, Schedule, effective_lr
@@ -71,7 +70,7 @@ class MultiPower(CurveLaw):
         rows[:] = drops_of(lr, at)
         return {"s1": np.cumsum(lr)[at], "lr_drops": rows}
 
-    def bind(self, frame: pd.DataFrame, role: Role | None = None) -> SimpleNamespace:
+    def bind(self, frame: pd.DataFrame, role: Role | None = None) -> Letters:
         """Turn rows into the law's inputs."""
         x = super(CurveLaw, self).bind(frame, role)
         if "lr_drops" not in frame.columns:
@@ -81,9 +80,9 @@ class MultiPower(CurveLaw):
         x.lr_drops = Drops.of_rows(list(frame["lr_drops"]))
         return x
 
-    def terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the constant, the forward term and the sum over all changes."""
-        return 1.0, x.S1**-p.alpha, effect(x.lr_drops, p.C, p.beta, p.gamma)
+        return 1.0, x.S1**-p.alpha, effect(vars(x)["lr_drops"], p.C, p.beta, p.gamma)
 
 
 def effect(nodes: Drops, factor: Any, bend: Any, power: Any) -> Any:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Self
 
 import pandas as pd
 
 from cptlaw.laws.base import EXPONENT, Amplitude, Law, Option, Shape
-from cptlaw.laws.calculus import Value, exp, expm1, log
+from cptlaw.laws.calculus import Letters, Value, exp, expm1, log
 from cptlaw.laws.parameters import IN_RAW_COUNTS, some_of
 
 TRAINED = {"bits_weights": "gamma_w", "bits_activations": "gamma_a", "bits_kv": "gamma_kv"}
@@ -75,7 +74,7 @@ class Precision(Law):
             fixed.remove("bits_weights")  # without any bits it would be another law: let the missing column be named
         return self.with_options(without=tuple(sorted({*self.without, *fixed})))
 
-    def terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the constant, the terms of effective size and of tokens, and what quantising afterwards costs."""
         size: Value = log(x.N)
         for name, gamma in TRAINED.items():

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 
 from cptlaw.laws.base import EXPONENT, Amplitude, Law, Role, Shape
-from cptlaw.laws.calculus import Value, exp, log
+from cptlaw.laws.calculus import Letters, Value, exp, log
 from cptlaw.laws.parameters import UsualPrior
 
 
@@ -49,6 +48,6 @@ class Rectified(Law):
         amounts = () if frame is None else frame.loc[frame["tokens"] > 0, "tokens"]
         return known | {"D_0": (float(np.exp(np.log(amounts).mean())), 2.0, "log")} if len(amounts) else known
 
-    def terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the constant and what is left to learn."""
         return 1.0, x.N**-p.alpha * (1.0 + exp(p.beta * (log(x.D) - log(p.D_0)))) ** -1.0

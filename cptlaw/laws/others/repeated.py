@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from types import SimpleNamespace
-from typing import Any
 
 from cptlaw.laws.base import EXPONENT, Amplitude, Law, Option, Shape
-from cptlaw.laws.calculus import Value, exp, expm1, log, maximum, minimum
+from cptlaw.laws.calculus import Computed, Letters, Value, exp, expm1, log, maximum, minimum
 from cptlaw.laws.parameters import IN_RAW_COUNTS, positive
 
 # Parameters for which a unique token is enough at best, as the published coefficients have it: (A/B)^(1/alpha).
@@ -26,7 +24,7 @@ class _OfUnique(Law):
     diverges_at_zero = ("n_params",)
 
     @staticmethod
-    def unique(x: SimpleNamespace) -> Any:
+    def unique(x: Letters) -> tuple[Computed, Computed]:
         """Return the unique tokens read, U, and how often they are repeated, R, (n,) each."""
         read, pool = x.D * 1.0, x.unique_tokens * 1.0
         return minimum(read, pool), maximum(read / pool - 1.0, 0.0)
@@ -64,7 +62,7 @@ class Repeated(_OfUnique):
     }
     per_token: float
 
-    def terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the constant, and the terms of effective parameters and tokens."""
         unique, repeats = self.unique(x)
         size, most = x.N * 1.0, self.per_token * unique
@@ -98,7 +96,7 @@ class Overfitting(_OfUnique):
         "kappa": Shape(0.05, 5.0, start=(0.2, 1.5)),
     }
 
-    def terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the constant, the terms of size and tokens, and the penalty of over-fitting."""
         unique, repeats = self.unique(x)
         # As exp of a sum of logarithms, for both factors are powers of fitted exponents.

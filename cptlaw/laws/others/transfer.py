@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 
 from cptlaw.errors import DataError
 from cptlaw.laws.base import EXPONENT, Amplitude, Context, Law, Shape
-from cptlaw.laws.calculus import Value, log, maximum
+from cptlaw.laws.calculus import Letters, Value, log, maximum
 
 MIN_EXPONENT = 1e-6  # beyond ln D1 = alpha2 / alpha3 the exponent of D2 would change its sign
 
@@ -42,7 +41,7 @@ class TwoStage(Law):
     vanishing = {"tokens": ("A",)}
     diverges_at_zero = ("tokens",)
 
-    def terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the constant and the term of both stages."""
         # ln D1 as a sum of logarithms: D1 = P N in the law's unit, billions of tokens.
         exponent = maximum(p.alpha2 - p.alpha3 * (log(x.P) + log(x.N)), MIN_EXPONENT)
@@ -83,7 +82,7 @@ class Transfer(Law):
     vanishing = {"n_params": ("A",), "tokens": ("B",)}
     diverges_at_zero = ("n_params", "tokens")
 
-    def terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the constant, the size term and the term of effective data."""
         effective = 1.0 * x.D + p.k * (x.D**p.a * x.N**p.b)
         return 1.0, x.N**-p.alpha, effective**-p.beta
@@ -133,7 +132,7 @@ class Forgetting(Law):
             raise DataError(f"law {self.name} knows no loss of the base model at {where}: {_BASE_ADVICE}")
         return frame.assign(base_loss=result)
 
-    def terms(self, x: SimpleNamespace, p: SimpleNamespace) -> Sequence[Value]:
+    def terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the rise and, without an amplitude, the base model's loss."""
         return x.D**p.beta * (1.0 + p.B * (1.0 * x.r)) ** -p.alpha * x.N**-p.alpha, 1.0 * x.base_loss
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from types import SimpleNamespace
 from typing import Unpack
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.fitting.law_fit import LawFit
-from cptlaw.laws.calculus import Array
+from cptlaw.laws.calculus import Array, Letters
 from cptlaw.planning.loss import FitLike
 from cptlaw.planning.mixes.best_replay import lowest_target_loss
 from cptlaw.planning.mixes.expected import best_over_rates
@@ -121,7 +120,7 @@ def _about_the_answer(mix: FittedMix, own: float, share: float) -> list[Finding]
         and getattr(law, "monotone", None) == "paper"
         and bound is not None
         and isinstance(fit, LawFit)
-        and bound(SimpleNamespace(**fit.params)) is not None
+        and bound(Letters(**fit.params)) is not None
     ):
         least = format_quantity(getattr(law, "min_tokens", 0.0))
         return [
