@@ -11,7 +11,10 @@ from decimal import Decimal
 from cptlaw.errors import UsageError, require_type, shown
 
 POWERS = {"": 0, "K": 3, "M": 6, "G": 9, "B": 9, "T": 12, "%": -2}  # of ten
-SUFFIXES = {suffix: Decimal(10) ** power for suffix, power in POWERS.items()}
+# Units in words, as tables have them. A German Billion is a trillion: its plural alone would tell.
+_OF_TEN = "THOUSAND 3 TSD 3 MILLION 6 MN 6 MIO 6 BILLION 9 BN 9 MRD 9 MILLIARD 9 TRILLION 12 TN 12 万 4 億 8 亿 8 兆 12"
+WORDS = dict(zip(_OF_TEN.split()[::2], map(int, _OF_TEN.split()[1::2]), strict=True))
+SUFFIXES = {suffix: Decimal(10) ** power for suffix, power in {**POWERS, **WORDS}.items()}
 
 # A number without a unit. Its repetitions never give back what they took: text that is none is refused at once.
 NUMBER = r"[+-]?(?:[0-9]++(?:_[0-9]++)*+(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?"
@@ -24,7 +27,9 @@ SMALLEST, LARGEST = 1e-50, 1e50
 # Characters of a quantity; a float64 in full has up to 26, in a spreadsheet's digits perhaps 50.
 LONGEST_QUANTITY = 200
 
-_QUANTITY = re.compile(rf"\s*+(?P<number>{NUMBER})\s*+(?P<suffix>{UNIT}?)\s*+")
+# What may stand behind a number: a unit, and what is counted.
+IN_UNITS = rf"\s*+(?:(?P<word>{'|'.join(WORDS)})s?\.?|(?P<suffix>{UNIT}))?(?:\s*+(?:tok(?:en)?|param(?:eter)?)s?)?"
+_QUANTITY = re.compile(rf"\s*+(?P<number>{NUMBER}){IN_UNITS}\s*+", re.IGNORECASE)
 
 
 def parse_quantity(text: object, what: str = "value") -> float:
@@ -33,7 +38,7 @@ def parse_quantity(text: object, what: str = "value") -> float:
     Parameters
     ----------
     text
-        A number, or text such as ``"8.1B"``, ``"517M"``, ``"26e9"``, ``"34%"`` or ``"1_000"``.
+        A number, or text such as ``"8.1B"``, ``"517M"``, ``"26e9"``, ``"34%"``, ``"1_000"`` or ``"2 billion tokens"``.
         K, M, B (or G) and T stand for 1e3, 1e6, 1e9 and 1e12 in either case; ``%`` for 0.01.
     what
         The name of the quantity, for the error message.
@@ -52,26 +57,18 @@ def parse_quantity(text: object, what: str = "value") -> float:
     --------
     >>> parse_quantity("8.1B")
     8100000000.0
-    >>> parse_quantity("34%")
-    0.34
+    >>> parse_quantity("34%"), parse_quantity("360 Mio."), parse_quantity("2 billion tokens")
+    (0.34, 360000000.0, 2000000000.0)
     """
-    expected = "Expected a number such as 26e9, 8.1B, 517M or 34%."
-    if isinstance(text, str):
-        match = _QUANTITY.fullmatch(text) if len(text) <= LONGEST_QUANTITY else None
-        if match is None:
-            raise UsageError(f"{what}: {shown(text)} is not a number. {expected}")
-        try:
-            # Decimal keeps 8.1B equal to 8.1e9 and 34% equal to 0.34 to the last bit.
-            value = float(Decimal(match["number"].replace("_", "")) * SUFFIXES[match["suffix"].upper()])
-        except ArithmeticError:  # an exponent beyond all bounds
-            value = math.inf
-    elif isinstance(text, bool) or not isinstance(text, numbers.Real):
-        raise UsageError(f"{what}: {shown(text)} is not a number. {expected}")
-    else:
-        try:
-            value = float(text)
-        except OverflowError:
-            value = math.inf
+    match = _QUANTITY.fullmatch(text) if isinstance(text, str) and len(text) <= LONGEST_QUANTITY else None
+    if match is None and (isinstance(text, str | bool) or not isinstance(text, numbers.Real)):
+        raise UsageError(f"{what}: {shown(text)} is not a number. Expected a number such as 26e9, 8.1B, 517M or 34%.")
+    try:
+        # Decimal keeps 8.1B equal to 8.1e9 and 34% equal to 0.34 to the last bit.
+        unit = (match["word"] or match["suffix"] or "").upper() if match else ""
+        value = float(Decimal(match["number"].replace("_", "")) * SUFFIXES[unit] if match else text)  # type: ignore[arg-type]
+    except ArithmeticError:  # an exponent beyond all bounds
+        value = math.inf
     if not math.isfinite(value):
         raise UsageError(f"{what}: {shown(text)} is not a finite number.")
     return value

@@ -122,17 +122,16 @@ def _message(
 def _generalised(name: str, names: Sequence[str]) -> str:
     used: dict[str, int] = defaultdict(int)
     values = [[match[0] for match in PART.finditer(one)] for one in names]
+    parts = [match for one in names for match in PART.finditer(one)]
 
     def part(match: re.Match[str]) -> str:
         word, unit = match["word"].lower(), match["unit"].upper()
         if unit and word not in _MEANT and not match["counts"]:
             meant = "{n_params}"
         elif word in _MEANT and not unit:
-            meant = _MEANT[word]
-            if meant == "{replay}" and all(
-                float(one[0]) > 1 or float(one[0]) == 0 for one in _numbers_after(word, names)
-            ):
-                meant = "{replay%}"
+            alike = [float(one["number"]) for one in parts if one["word"].lower() == word]
+            of_hundred = _MEANT[word] == "{replay}" and all(number > 1 or number == 0 for number in alike)
+            meant = "{replay%}" if of_hundred else _MEANT[word]
         else:
             meant = "{any}" if any(match[0] not in one for one in values) else ""
         used[meant] += 1
@@ -143,7 +142,3 @@ def _generalised(name: str, names: Sequence[str]) -> str:
         return f"{match['word']}{match['sign']}{meant}"
 
     return PART.sub(part, name)
-
-
-def _numbers_after(word: str, names: Sequence[str]) -> list[tuple[str]]:
-    return [(match["number"],) for name in names for match in PART.finditer(name) if match["word"].lower() == word]

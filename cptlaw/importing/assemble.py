@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from cptlaw.errors import DataError, UsageError, did_you_mean, listed
 from cptlaw.importing.alike import require_differences
@@ -23,6 +24,7 @@ from cptlaw.runs.metrics import BITS_PER_BYTE
 from cptlaw.runs.schema import COLUMNS, canonical_name
 from cptlaw.units import parse_quantity
 
+Floats = NDArray[np.float64]
 # Columns that hold until they change; all others count only at the step at which they were logged.
 _CARRIED = ("lr",)
 NEAR = 0.05  # of a run: how far beyond its last count of tokens their line is followed
@@ -194,15 +196,9 @@ def _line_of_tokens(history: History, wanted: Wanted) -> Callable[[float], float
 
     Trainers count tokens with their training losses and measure validation losses in between.
     """
-    counts = {0.0: 0.0} if not wanted.first_step else {}
-    for record in history.records:
-        tokens = _columns(record, wanted).get("tokens")
-        if record.step is not None and tokens is not None:
-            counts[record.step] = tokens
-    if len(counts) < 2:
+    steps, tokens_at = _counts(history, wanted, {0.0: 0.0} if not wanted.first_step else {})
+    if len(steps) < 2:
         return None
-    steps = np.array(sorted(counts))
-    tokens_at = np.array([counts[step] for step in steps])
     beyond = NEAR * (steps[-1] - steps[0])
 
     def at(step: float) -> float | None:
@@ -216,19 +212,20 @@ def _line_of_tokens(history: History, wanted: Wanted) -> Callable[[float], float
     return at
 
 
+def _counts(history: History, wanted: Wanted, known: Mapping[float, float]) -> tuple[Floats, Floats]:
+    """Return the steps at which a log counts tokens, and the counts, (n,)."""
+    told = ((record.step, _columns(record, wanted).get("tokens")) for record in history.records)
+    counts = {**known, **{step: tokens for step, tokens in told if step is not None and tokens is not None}}
+    return np.array(sorted(counts)), np.array([counts[step] for step in sorted(counts)])
+
+
 def _counted_before(history: History, wanted: Wanted, notes: list[str]) -> float:
     """Return the tokens that the log had counted when adaptation began, on a line through its nearest counts."""
     if not wanted.first_step or (wanted.batch_tokens is not None and "tokens" not in wanted.metrics):
         return 0.0
-    counts: dict[float, float] = {}
-    for record in history.records:
-        tokens = _columns(record, wanted).get("tokens")
-        if record.step is not None and tokens is not None:
-            counts[record.step] = tokens
-    if not counts:
+    steps, tokens_at = _counts(history, wanted, {})
+    if not len(steps):
         return 0.0
-    steps = np.array(sorted(counts))
-    tokens_at = np.array([counts[step] for step in steps])
     if wanted.first_step >= steps[0]:
         result = float(np.interp(wanted.first_step, steps, tokens_at))
     elif len(steps) > 1:

@@ -7,8 +7,8 @@ from collections import defaultdict
 from pathlib import Path
 
 from cptlaw.errors import DataError, shown
-from cptlaw.importing.history import STEP_NAMES, History, Record, first_of, numbers_of
-from cptlaw.importing.reader import Reader, csv_header, csv_rows, file_run_name, files_below
+from cptlaw.importing.history import History, Record, numbers_of
+from cptlaw.importing.reader import Reader, csv_header, csv_rows, file_run_name, files_below, rows_by_step
 
 # What TensorBoard calls the file of a curve; slashes of a tag become underscores.
 _OF_CURVE = re.compile(r"run-(?P<run>.+)-tag-(?P<tag>.+)")
@@ -62,11 +62,7 @@ class SwanLabCsv(Reader):
         by_run: dict[str, list[Record]] = defaultdict(list)
         for path in files:
             curves = {name: _run_and_metric(name) for name in _curves(csv_header(path))}
-            for number, row in enumerate(csv_rows(path), 2):
-                values = numbers_of({str(name).strip(): text for name, text in row.items() if text})
-                step = first_of(values, STEP_NAMES)
-                if step is None:
-                    raise DataError(f"{path}, row {number}: column step: found {shown(row.get('step'))}, no number.")
+            for step, values in rows_by_step(path):
                 for name, (run, metric) in curves.items():
                     if name + _STEP_OF in values:
                         by_run[run].append(Record(step, {metric: values[name + _STEP_OF]}))

@@ -99,6 +99,12 @@ def numbers_of(values: Mapping[str, object]) -> dict[str, float]:
     return result
 
 
+def mapping_of(value: Mapping[str, object], key: str) -> Mapping[str, object]:
+    """Return what stands under a key where it is an object, as it should be, else an empty one."""
+    result = value.get(key)
+    return result if isinstance(result, dict) else {}
+
+
 def first_of(values: Mapping[str, float], names: tuple[str, ...]) -> float | None:
     """Return the value of the first name that is there."""
     return next((values[name] for name in names if name in values), None)

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from cptlaw.errors import CptlawError, DataError
-from cptlaw.importing.history import STEP_NAMES, History, Record, first_of, numbers_of
+from cptlaw.importing.history import STEP_NAMES, History, Record, first_of, mapping_of, numbers_of
 from cptlaw.importing.line_log import GRAMMARS
 from cptlaw.importing.plain_table import json_lines
-from cptlaw.importing.reader import Reader, file_run_names, files_below, run_name
+from cptlaw.importing.reader import Reader, begin_of, file_run_names, files_below, run_name
 from cptlaw.importing.score_files import run_and_step
 from cptlaw.importing.settings import config_beside
 from cptlaw.importing.training_losses import OF_LEVANTER
@@ -65,8 +65,8 @@ class LevanterMetrics(Reader):
             config: dict[str, object] = {}
             records: list[Record] = []
             for row in rows:
-                config |= flatten(_object(row, "config") or _object(row, "hparams"))
-                metrics = flatten(_object(row, "summary") or _object(row, "metrics"), joint="/")
+                config |= flatten(mapping_of(row, "config") or mapping_of(row, "hparams"))
+                metrics = flatten(mapping_of(row, "summary") or mapping_of(row, "metrics"), joint="/")
                 if metrics and row.get("event") != "finish":  # which repeats what was logged
                     values = numbers_of(metrics)
                     step = first_of(numbers_of({"step": row.get("step")}) | values, STEP_NAMES)
@@ -95,18 +95,12 @@ class GoldenValues(Reader):
         return [History(names[path], path, tuple(_curves(read_json(path))), how_to_measure=how) for path in files]
 
 
-def _object(row: Mapping[str, object], key: str) -> Mapping[str, object]:
-    value = row.get(key)
-    return value if isinstance(value, dict) else {}
-
-
 def _begins_with_curves(path: Path) -> bool:
     # Folders hold documents of all sizes, tokenizers among them: only those are parsed that begin as these do.
+    begins = begin_of(path, 400)
     try:
-        with path.open("rb") as file:
-            begins = file.read(400)
         value = read_json(path) if b'"start_step"' in begins or b'"step_interval"' in begins else None
-    except (OSError, CptlawError):
+    except CptlawError:
         return False
     return isinstance(value, dict) and any(isinstance(one, dict) and "values" in one for one in value.values())
 

@@ -14,7 +14,7 @@ from typing import ClassVar
 from cptlaw.errors import DataError
 from cptlaw.importing.grammar import Grammar, Line, grammars
 from cptlaw.importing.history import SAMPLES_NAMES, STEP_NAMES, History, Record, first_of
-from cptlaw.importing.reader import Reader, file_run_names, files_below, text_of
+from cptlaw.importing.reader import Reader, begin_of, file_run_names, files_below, text_of
 from cptlaw.importing.settings import config_beside
 from cptlaw.units import SUFFIXES
 
@@ -122,11 +122,7 @@ def _fits(grammar: Grammar, lines: list[str]) -> bool:
 def _is_text(path: Path) -> bool:
     if path.suffix == ".gz":
         return path.name.endswith(".log.gz")
-    try:
-        with path.open("rb") as file:
-            return b"\x00" not in file.read(4096)
-    except OSError:
-        return False
+    return b"\x00" not in begin_of(path, 4096)
 
 
 def _numbers(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cptlaw.errors import DataError
 from cptlaw.importing.history import History, Record
-from cptlaw.importing.reader import Reader, files_below, told_apart
+from cptlaw.importing.reader import Reader, begin_of, files_below, told_apart
 
 MAGIC = b"SQLite format 3\x00"
 
@@ -35,10 +35,9 @@ class MLflowDatabase(Reader):
 
 def tables_of(path: Path) -> set[str]:
     """Return the tables of a SQLite file; none where it is no such file."""
+    if begin_of(path, len(MAGIC)) != MAGIC:
+        return set()
     try:
-        with path.open("rb") as file:
-            if file.read(len(MAGIC)) != MAGIC:
-                return set()
         with closing(open_read_only(path)) as database:
             return {name for (name,) in database.execute("select name from sqlite_master where type = 'table'")}
     except (OSError, sqlite3.Error):

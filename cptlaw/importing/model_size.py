@@ -44,9 +44,8 @@ def parameters_of_config(config: Mapping[str, object]) -> float | None:
         return None
     if kind in ("gpt_neox", "gptneox"):
         inner = _of(config, "intermediate_size") or 4 * width
-        block = 4 * width**2 + 4 * width + 2 * width * inner + inner + width + 4 * width
         tied = bool(config.get("tie_word_embeddings", False))
-        return float(layers * block + 2 * width + vocabulary * width * (1 if tied else 2))
+        return layers * _block(width, inner) + 2 * width + vocabulary * width * (1 if tied else 2)
     blocks = sum(_attention(config, kind, place) + _mlp(config, kind, place) for place in range(int(layers)))
     norms = _norms(kind) * width * layers + (0 if kind == "olmo" else width)
     said = config.get("tie_word_embeddings")
@@ -144,8 +143,12 @@ def _gpt2(config: Mapping[str, object]) -> float | None:
         return None
     inner = _of(config, "n_inner") or 4 * width
     places = _of(config, "n_positions") or _of(config, "n_ctx") or _of(config, "block_size") or 1024
-    block = 4 * width**2 + 4 * width + 2 * width * inner + inner + width + 4 * width
-    return float(layers * block + (vocabulary + places) * width + 2 * width)
+    return layers * _block(width, inner) + (vocabulary + places) * width + 2 * width
+
+
+def _block(width: float, inner: float) -> float:
+    """Return the parameters of a block with biases everywhere and a plain layer between."""
+    return 4.0 * width**2 + 9 * width + 2 * width * inner + inner
 
 
 def _of(config: Mapping[str, object], name: str) -> float | None:

@@ -13,13 +13,13 @@ import pkgutil
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from cptlaw.errors import DataError
-from cptlaw.importing.history import History
+from cptlaw.errors import DataError, shown
+from cptlaw.importing.history import STEP_NAMES, History, first_of, numbers_of
 from cptlaw.reading import read_utf8
 
 
@@ -132,6 +132,32 @@ def file_run_names(paths: Iterable[Path], source: Path) -> dict[Path, str]:
 def _says_nothing(name: str) -> bool:
     stem = name.lower().partition(".")[0]
     return stem in _OF_FOLDER or re.fullmatch(r"log_\d+", stem) is not None  # torchtune's has the time in it
+
+
+def begin_of(path: Path, count: int) -> bytes:
+    """Return the first bytes of a file; none where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(count)
+    except OSError:
+        return b""
+
+
+def rows_by_step(path: Path) -> Iterator[tuple[float, dict[str, float]]]:
+    """Yield the step and the numbers of each row of a CSV file.
+
+    Raises
+    ------
+    DataError
+        If a row has no step.
+    """
+    for number, row in enumerate(csv_rows(path), 2):
+        values = numbers_of({str(name).strip(): text for name, text in row.items() if name and text})
+        step = first_of(values, STEP_NAMES)
+        if step is None:
+            found = next((row[name] for name in row if str(name).strip().lower() == "step"), None)
+            raise DataError(f"{path}, row {number}: column step: found {shown(found)}, no number.")
+        yield step, values
 
 
 def csv_rows(path: Path) -> csv.DictReader[str]:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from cptlaw.errors import DataError
-from cptlaw.importing.history import STEP_NAMES, History, Record, Score, first_of, numbers_of
-from cptlaw.importing.reader import Reader, csv_header, csv_rows, file_run_name, files_below
+from cptlaw.importing.history import STEP_NAMES, History, Record, Score, first_of, mapping_of, numbers_of
+from cptlaw.importing.reader import Reader, begin_of, csv_header, csv_rows, file_run_name, files_below
 from cptlaw.reading import read_json
 from cptlaw.runs.metrics import BITS_PER_BYTE, is_score, metric_name
 from cptlaw.runs.wide import score_of
@@ -88,7 +88,8 @@ class LmEvalResults(ScoreFiles):
     def candidates(self, source: Path) -> list[Path]:
         """Return the files that begin with results: versions before 0.4 wrote them under any name."""
         found = set(super().candidates(source))
-        return [path for path in files_below(source, ["*.json"]) if path in found or _begins_with_results(path)]
+        begins = {path: begin_of(path, 40).lstrip(b" \n\t{") for path in files_below(source, ["*.json"])}
+        return [path for path, text in begins.items() if path in found or text.startswith(b'"results"')]
 
     def matches(self, value: object) -> bool:
         """Say whether metrics carry their filter behind a comma, as the harness writes them, or it names itself."""
@@ -103,7 +104,7 @@ class LmEvalResults(ScoreFiles):
         """Return ``model_name``, or the pretrained model among the arguments."""
         if isinstance(value.get("model_name"), str) and value["model_name"]:
             return str(value["model_name"])
-        arguments = _mapping(value, "config").get("model_args")
+        arguments = mapping_of(value, "config").get("model_args")
         if isinstance(arguments, dict):
             return str(arguments.get("pretrained", ""))
         match = re.search(r"pretrained=([^,]+)", arguments) if isinstance(arguments, str) else None
@@ -111,9 +112,9 @@ class LmEvalResults(ScoreFiles):
 
     def scores(self, value: Mapping[str, Any]) -> Iterator[tuple[str, Score]]:
         """Yield one score per task and metric; of several filters of a metric the first."""
-        counts, samples = _mapping(value, "n-samples"), _mapping(value, "samples")
+        counts, samples = mapping_of(value, "n-samples"), mapping_of(value, "samples")
         for task, metrics in value["results"].items():
-            items = _mapping(counts, task).get("effective")
+            items = mapping_of(counts, task).get("effective")
             yield from _scores(str(task), metrics, _positive(items), samples.get(task))
 
 
@@ -132,19 +133,19 @@ class LightEvalResults(ScoreFiles):
 
     def model(self, value: Mapping[str, object]) -> str:
         """Return ``config_general.model_name``."""
-        general = _mapping(value, "config_general")
-        return str(general.get("model_name") or _mapping(general, "model_config").get("model_name") or "")
+        general = mapping_of(value, "config_general")
+        return str(general.get("model_name") or mapping_of(general, "model_config").get("model_name") or "")
 
     def scores(self, value: Mapping[str, Any]) -> Iterator[tuple[str, Score]]:
         """Yield one score per task and metric; averages over tasks are left out, they follow from the others."""
-        tasks = _mapping(value, "config_tasks")
+        tasks = mapping_of(value, "config_tasks")
         for key, metrics in value["results"].items():
             # An average beside its tasks would be a benchmark counted twice.
             if key == "all" or "_average" in key:
                 continue
             parts = str(key).split("|")
             name = parts[1] if len(parts) >= 3 else parts[0]
-            config = _mapping(tasks, key) or _mapping(tasks, "|".join(parts[:-1]))
+            config = mapping_of(tasks, key) or mapping_of(tasks, "|".join(parts[:-1]))
             yield from _scores(name, metrics, _positive(config.get("effective_num_docs")), None)
 
 
@@ -164,14 +165,14 @@ class OlmesResults(ScoreFiles):
 
     def model(self, value: Mapping[str, object]) -> str:
         """Return the model of ``model_config``: its path, where that ends with a checkpoint, else its name."""
-        config = _mapping(value, "model_config")
+        config = mapping_of(value, "model_config")
         path = str(config.get("model_path") or "")
         return path if run_and_step(path)[1] is not None else str(config.get("model", ""))
 
     def scores(self, value: Mapping[str, Any]) -> Iterator[tuple[str, Score]]:
         """Yield the task's metrics, the primary one first, and bits per byte of the right answers."""
         result = value["metrics"]
-        primary = str(_mapping(value, "task_config").get("primary_metric", ""))
+        primary = str(mapping_of(value, "task_config").get("primary_metric", ""))
         names = [name for name in result if name != "primary_score"]  # which repeats one of the other metrics
         if primary not in result and (score := result.get("primary_score")) is not None:
             primary = next((name for name in names if result[name] == score), "")
@@ -249,20 +250,6 @@ def _scores(task: str, metrics: object, items: float | None, samples: object) ->
         seen[name] = Score(value, name, items or float(counted) or _items_of_error(value, error))
     for place, (name, score) in enumerate(seen.items()):
         yield (task if place == 0 else f"{task}:{name}"), score
-
-
-def _begins_with_results(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return file.read(40).lstrip(b" \n\t{").startswith(b'"results"')
-    except OSError:
-        return False
-
-
-def _mapping(value: Mapping[str, object], key: str) -> Mapping[str, object]:
-    """Return what stands under a key where it is an object, as it should be, else an empty one."""
-    result = value.get(key)
-    return result if isinstance(result, dict) else {}
 
 
 def _items_of_error(score: float, error: float | None) -> float | None:

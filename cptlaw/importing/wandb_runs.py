@@ -6,10 +6,10 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from cptlaw.errors import DataError, UsageError, needed_for, shown
+from cptlaw.errors import DataError, UsageError, needed_for
 from cptlaw.importing.history import STEP_NAMES, History, Record, first_of, numbers_of
 from cptlaw.importing.plain_table import json_lines
-from cptlaw.importing.reader import Reader, csv_header, csv_rows, files_below, run_name
+from cptlaw.importing.reader import Reader, csv_header, files_below, rows_by_step, run_name
 from cptlaw.importing.settings import load_config
 from cptlaw.reading import flatten
 
@@ -57,11 +57,7 @@ class WandbChart(Reader):
         """Read them; several charts of one project, one metric each, make one run of what belongs together."""
         by_run: dict[str, list[Record]] = defaultdict(list)
         for path in files:
-            for number, row in enumerate(csv_rows(path), 2):
-                values = numbers_of({name: text for name, text in row.items() if name and text})
-                step = first_of(values, STEP_NAMES)
-                if step is None:
-                    raise DataError(f"{path}, row {number}: column Step: found {shown(row.get('Step'))}, no number.")
+            for step, values in rows_by_step(path):
                 for name, value in values.items():
                     if " - " in name and not name.endswith(_SPREAD):
                         run, _, metric = name.rpartition(" - ")

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 
-from cptlaw.runs.convert import hashable, to_numbers
+from cptlaw.runs.convert import hashable, row_codes, to_numbers
 from cptlaw.runs.raw_table import ROW, RawTable
+from cptlaw.runs.tracker_names import words_of
 
 # Words that make a name that of a loss before training, where the rest of it is the name of another column of losses.
 BASE_WORDS = frozenset("base before initial init start pretrained pt zero".split())
+END_WORDS = frozenset("after final end last cpt post".split())  # of the losses of runs beside them
 # What tells base models apart, and what else a row may keep where all runs of a base model have it alike.
 OF_BASE = ("n_params", "n_params_non_embedding", "ptpp", "pt_tokens", "lr_pretrain", "vocab_added", "eval")
 BESIDE = ("method", "tokenizer", "metric", "n_params_kind")
@@ -25,13 +26,16 @@ def base_columns(names: list[str], losses: list[str]) -> dict[str, str]:
     --------
     >>> base_columns(["source_loss", "base_source_loss", "fr_loss", "base"], ["source_loss", "fr_loss"])
     {'base_source_loss': 'source_loss'}
+    >>> base_columns(["en loss before", "en loss after"], ["en loss after"])
+    {'en loss before': 'en loss after'}
     """
-    words = {name: set(re.findall(r"[^\W_]+", name.lower())) for name in [*names, *losses]}
+    words = {name: words_of(name) for name in [*names, *losses]}
+    own = {loss: words[loss] - END_WORDS or words[loss] for loss in losses}
     return {
         name: loss
         for loss in losses
         for name in names
-        if name != loss and words[loss] < words[name] and words[name] - words[loss] <= BASE_WORDS
+        if name != loss and own[loss] < words[name] and words[name] - own[loss] <= BASE_WORDS
     }
 
 
@@ -45,7 +49,7 @@ def named_bases(raw: RawTable) -> RawTable:
     if not is_base.any() or is_base.all() or (tokens == 0).any():
         return raw
     run = hashable(raw.frame[places[0]])
-    is_base[is_base] = [bool(BASE_WORDS & {*re.findall(r"[^\W_]+", str(name).lower())}) for name in run[is_base]]
+    is_base[is_base] = [bool(BASE_WORDS & words_of(str(name))) for name in run[is_base]]
     if not is_base.any():
         return raw
     # One name for all base models would make them one run.
@@ -77,7 +81,7 @@ def _of_base_models(raw: RawTable, rest: pd.DataFrame, base: str, loss: str, pla
     if "domain" in taken and stated[taken["domain"]].nunique() > 1:
         # A loss of its own on each corpus is one of that corpus; the old text's is the same, whichever was learned.
         keys += [taken["domain"]] if _levels(stated, keys, base) == _levels(stated, keys, taken["domain"], base) else []
-    model = _codes(stated, keys, base)
+    model = row_codes(stated[[*keys, base]])
     first = ~pd.Series(model).duplicated().to_numpy()
     free = [name for name in raw.free if name in rest.columns and name not in places]
     beside = [name for name in (*free, *(taken[one] for one in BESIDE if one in taken)) if name not in keys]
@@ -95,9 +99,5 @@ def _of_base_models(raw: RawTable, rest: pd.DataFrame, base: str, loss: str, pla
     return rows.reindex(columns=rest.columns)
 
 
-def _codes(frame: pd.DataFrame, keys: list[str], *others: str) -> np.ndarray:
-    return pd.factorize(pd.MultiIndex.from_frame(frame[[*keys, *others]].apply(hashable)))[0]
-
-
 def _levels(frame: pd.DataFrame, keys: list[str], *others: str) -> int:
-    return len(np.unique(_codes(frame, keys, *others)))
+    return len(np.unique(row_codes(frame[[*keys, *others]])))

@@ -7,9 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
+from cptlaw.runs.convert import to_numbers
 from cptlaw.runs.expressions import IGNORE
-from cptlaw.runs.tracker_names import looks_like
+from cptlaw.runs.tracker_names import looks_like, words_of
+from cptlaw.units import POWERS, WORDS
 
 Offer = tuple[float, str]  # how well a choice fits, and the choice
 
@@ -21,13 +24,14 @@ MOST_SHARES = 15  # levels of a share that was set; more are of something that g
 SOUNDS = 2.0  # what a name adds that sounds like an input
 HINTS = 0.3  # what a part of a name adds
 _PER_PARAM = re.compile(
-    r"(?:per|/)[\W_]*(?:n\b|p\b|params?\b|parameters?\b)|(?:^|[\W_])[tpa]?tpp?(?:$|[\W_])", re.IGNORECASE
+    r"(?:per|pro|par|/)[\W_]*(?:n\b|p\b|param\w*|パラメータ|参数)|(?:^|[\W_])[tpa]?tpp?(?:$|[\W_])", re.IGNORECASE
 )
+# Parts of names that tell, in the languages of spreadsheets.
 _PARTS = {
-    "tokens": re.compile(r"tok|(?:^|[\W_])d(?:$|[\W_])", re.IGNORECASE),
-    "n_params": re.compile(r"param|size", re.IGNORECASE),
-    "ptpp": re.compile(r"(?:^|[\W_])(?:pt|pre\w*|base)(?:$|[\W_])|^P(?:$|[\W_])"),
-    "replay": re.compile(r"old|mix|share|frac|ratio|replay", re.IGNORECASE),
+    "tokens": re.compile(r"tok|jeton|トークン|令牌|(?:^|[\W_])d(?:$|[\W_])", re.IGNORECASE),
+    "n_params": re.compile(r"param|size|gr(?:ö|oe)(?:ß|ss)e|taille|tamaño|パラメータ|参数|サイズ", re.IGNORECASE),
+    "ptpp": re.compile(r"(?:^|[\W_])(?:pt|pr[eé]\w*|base|vortrain\w*)(?:$|[\W_])|^P(?:$|[\W_])|事前|预训练"),
+    "replay": re.compile(r"old|mix|share|frac|ratio|replay|alt|anteil|rejeu|part\b|リプレイ|回放|比例", re.IGNORECASE),
 }
 
 
@@ -70,10 +74,26 @@ class Numbers:
     source: float = 0.0
     target: float = 0.0
 
+    @classmethod
+    def of(cls, frame: pd.DataFrame, name: str, **known: object) -> Numbers:
+        """Return a column with what its values tell."""
+        values = to_numbers(frame[name])[0]
+        levels = np.unique(values[np.isfinite(values)])
+        params = float(frame["n_params"].median()) if "n_params" in frame.columns else 0.0
+        whole = bool(np.all(levels % 1 == 0))
+        ends = float(levels[0]), float(levels[-1])
+        return cls(name, *ends, len(levels), whole, params=params, **known)  # type: ignore[arg-type]
+
     @property
     def per_param(self) -> bool:
         """Whether its name says that it counts something for each parameter."""
         return _PER_PARAM.search(self.name) is not None
+
+    @property
+    def unit(self) -> str:
+        """The unit that a word of its name tells, as ``B`` of "tokens (billion)"; else nothing."""
+        powers = {WORDS.get(word.upper().removesuffix("S")) for word in words_of(self.name)}
+        return next((letter for letter in "KMBT" if POWERS[letter] in powers), "")
 
     @property
     def is_size(self) -> bool:
@@ -92,7 +112,7 @@ class Numbers:
 
 
 def _as_replay(one: Numbers) -> Iterator[Offer]:
-    if one.high > 100.0 or one.within or one.per_param or (one.high > 1.0 and 0 < one.low < 1):
+    if one.high > 100.0 or one.within or one.per_param or one.unit or (one.high > 1.0 and 0 < one.low < 1):
         return
     share = one.name if one.high <= 1.0 else f"{one.name}%"
     # Replay keeps the source loss low; the target loss pays for it, and tells less.
@@ -125,6 +145,9 @@ def _as_tokens(one: Numbers) -> Iterator[Offer]:
 
 def _as_tokens_in_units(one: Numbers, fits: float) -> Iterator[Offer]:
     """Yield the units in which small numbers can count tokens: per parameter, millions or billions."""
+    if one.unit:
+        yield fits + 0.5, f"tokens={one.name}:{one.unit}"
+        return
     if one.sized and one.low >= 1:
         yield fits - (0.4 if one.per_param else 0.6), f"tokens={one.name}*n_params"
     if not one.per_param:
@@ -136,7 +159,7 @@ def _as_tokens_in_units(one: Numbers, fits: float) -> Iterator[Offer]:
 
 def _as_size(one: Numbers) -> Iterator[Offer]:
     if not one.within and not one.per_param and one.high < LARGE:
-        unit = "" if one.low >= SMALL / 10 else ":M" if one.low >= 10 else ":B"
+        unit = f":{one.unit}" if one.unit else "" if one.low >= SMALL / 10 else ":M" if one.low >= 10 else ":B"
         yield 1.0 + _falls(one) + 0.4 * (not unit), f"n_params={one.name}{unit}"
 
 

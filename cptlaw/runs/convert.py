@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Mapping
 from decimal import Decimal
 
 import numpy as np
@@ -84,6 +85,17 @@ def hashable(column: pd.Series) -> pd.Series:
 def texts_in(column: pd.Series) -> set[str]:
     """Return the different texts of a column."""
     return {value for value in _factorize(column)[1] if isinstance(value, str)}
+
+
+def with_cells(column: pd.Series, known: Mapping[str, object]) -> pd.Series:
+    """Return a column with other values in the place of some of its texts."""
+    cells = [known.get(cell.strip(), cell) if isinstance(cell, str) else cell for cell in column]
+    return pd.Series(cells, index=column.index, dtype=object)
+
+
+def row_codes(frame: pd.DataFrame) -> npt.NDArray[np.intp]:
+    """Return a code for each combination of values, (n,)."""
+    return pd.factorize(pd.MultiIndex.from_frame(frame.astype(object).apply(hashable)))[0]
 
 
 def _factorize(column: pd.Series) -> tuple[npt.NDArray[np.intp], list[object]]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from cptlaw.runs.convert import hashable, to_numbers
 from cptlaw.runs.schema import COLUMNS, mix_columns
 from cptlaw.runs.table import Runs
+from cptlaw.runs.within import rounded
 
 Codes = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -26,7 +27,6 @@ NOISE = 0.01
 SHARE = 0.25  # of the variance left among rows alike else, from which a column explains it
 CHANCE = 1e-3  # probability by which levels drawn at random would explain as much
 NEARLY_ALL, OF_FEW = 0.9, 0.02  # the same of few rows: a setting that explains nearly all of what three runs differ by
-STEP = 20.0  # tokens of rows alike differ by a twentieth: runs end with a whole step
 MOST_LEVELS = 40  # of a column that is compared level by level
 FEW = 4  # rows from which anything can be told
 # What is no setting, or is compared by itself.
@@ -94,8 +94,7 @@ class Evidence:
         known = [name for name in COLUMNS if name in frame.columns and name not in NO_SETTING]
         every = [_codes(frame[name]) for name in (*known, *mix_columns(frame.columns))]
         if "tokens" in frame.columns:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                every.append(_codes(pd.Series(np.round(STEP * np.log(frame["tokens"].to_numpy(dtype=float))))))
+            every.append(_codes(pd.Series(rounded(frame["tokens"]))))
         elif "step" in frame.columns:
             every.append(_codes(frame["step"]))
         return _joint(every, len(frame))

@@ -10,14 +10,16 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import listed
-from cptlaw.runs.convert import texts_in
+from cptlaw.runs.convert import hashable, texts_in, to_numbers, with_cells
 from cptlaw.runs.naming import loss_columns
+from cptlaw.runs.question import NotUnderstoodError, as_flag
 from cptlaw.runs.raw_table import ROW, RawTable
 from cptlaw.runs.schema import canonical_name
 from cptlaw.runs.tracker_names import AMOUNTS, PERCENT
-from cptlaw.units import NUMBER, parse_quantity
+from cptlaw.units import NUMBER
 
 MOST_SETTINGS, LEAST_KNOWN = 60, 3  # rows of a table that lies on its side, and of these by a name that is known
+LEAST_MERGED = 6  # rows of a table with merged cells; in a small one an empty cell is a slip
 LAST = 10  # rows at the end of a table, among which lines of means may be
 SUMMARIES = frozenset("mean means average avg median std sd stdev total sum min max".split())
 # What stands in the place of a loss that was not measured because the run did not come so far.
@@ -28,7 +30,7 @@ _OTHER_UNITS = frozenset(
     "nat nats token tokens tok toks param params parameters step steps frac fraction bits per - id name text".split()
 )
 _ERROR = re.compile(rf"\s*({NUMBER})\s*(?:±|\+/-|\+-|\\pm)\s*{NUMBER}\s*|\s*({NUMBER})\s*\([0-9.]+\)\s*")
-_PARTS = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%?\s*[:/]\s*(\d+(?:\.\d+)?)\s*%?\s*")
+_PARTS = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%?\s*(:|/|to)\s*(\d+(?:\.\d+)?)\s*%?\s*")
 FEW = 10  # one row in so many may lack its loss, before the table is taken to be damaged
 _PARTED = 0.5  # percent by which two parts of a whole may miss a hundred
 
@@ -50,6 +52,23 @@ def upright(raw: RawTable) -> RawTable:
     return raw.reshaped(turned.infer_objects(), "each column of the file is read as a run, and each row as a setting")
 
 
+def filled_down(raw: RawTable) -> RawTable:
+    """Return a table with the values of merged cells in each of their rows, of one that has them in the first alone."""
+    frame, begins, columns = raw.frame, np.zeros(len(raw.frame), dtype=bool), dict[str, pd.Series]()
+    for name in frame.columns if frame.columns.is_unique and len(frame) >= LEAST_MERGED else ():
+        known = frame[name].notna().to_numpy(dtype=bool)
+        if known.all() and not columns and hashable(frame[name]).is_unique:
+            continue  # numbers of rows, or names of runs
+        # Those to the left begin with each that they span.
+        is_set = canonical_name(str(name)) not in ("run", "eval", "loss")
+        if not is_set or not known[0] or 2 * known.sum() > len(frame) or (begins & ~known).any():
+            break
+        begins, columns[name] = known, frame[name].ffill()
+    if not columns or len(columns) == len(frame.columns):
+        return raw
+    return raw.reshaped(frame.assign(**columns), f"cells below a value are read as that one: {listed(columns)}")
+
+
 def units_below(raw: RawTable) -> RawTable:
     """Return a table whose first row is data, of one that has the units of its columns there."""
     frame = raw.frame
@@ -60,7 +79,11 @@ def units_below(raw: RawTable) -> RawTable:
         return raw  # a number, or a list
     units = {name: cell.strip() for name, cell in first.items() if isinstance(cell, str) and cell.strip()}
     known = {name: _unit(text) for name, text in units.items()}
-    if not units or None in known.values() or not any(_is_number(frame[name].iloc[1]) for name in units):
+    if (
+        not units
+        or None in known.values()
+        or not any(np.isfinite(to_numbers(frame[name][1:2])[0]).all() for name in units)
+    ):
         return raw
     # Of "M params" the first word scales, and the rest is what the column's own name says too.
     kept = {name: f"{name} ({units[name].strip('[]()').split()[0]})" for name, kind in known.items() if kind}
@@ -101,13 +124,24 @@ def without_errors(raw: RawTable) -> RawTable:
 
 
 def parts_as_shares(raw: RawTable) -> RawTable:
-    """Return a table with the first share of two that add up to a hundred, as in ``80:20``, in columns of shares."""
+    """Return a table with the first share of two, as in ``80:20``, ``80/20`` and ``4:1``, in columns of shares."""
 
     def share(match: re.Match[str]) -> float | None:
-        first, second = float(match[1]), float(match[2])
-        return first / 100 if abs(first + second - 100) <= _PARTED else None
+        first, whole = float(match[1]), float(match[1]) + float(match[3])
+        # A slash may stand for a fraction; parts of a hundred are none.
+        return first / whole if abs(whole - 100) <= _PARTED or (whole and match[2] != "/") else None
 
-    return _mapped(raw, _PARTS, share, "of the two shares in {} the first is read", whole=True)
+    result = _mapped(raw, _PARTS, share, "of the two shares in {} the first is read", whole=True)
+    place = raw.taken.get("replay")
+    if place is None or "replay" in (raw.columns or {}) or result.frame[place].equals(raw.frame[place]):
+        return result
+    choices = [f"replay={place}", f"replay=1-{place}"]
+    first, other = choices if float(result.frame[place].mean()) <= 1 / 2 else choices[::-1]
+    raise NotUnderstoodError(
+        f"{raw.label}: column {place!r} holds both parts of the mix, as in {raw.frame[place].iloc[0]!r}. Say "
+        f"{as_flag(choices[0])} if the first is the old text's, {as_flag(choices[1])} if the second is.",
+        [first, other],
+    )
 
 
 def _mapped(
@@ -120,15 +154,11 @@ def _mapped(
         cells = raw.frame[name]
         if name in texts or pd.api.types.is_numeric_dtype(cells):
             continue
-        known = {cell: form.fullmatch(cell) for cell in texts_in(cells)}
+        known = {cell.strip(): form.fullmatch(cell) for cell in texts_in(cells)}
         read = {cell: value(match) for cell, match in known.items() if match}
         unread = len(read) < len(known) or None in read.values() or cells.isna().any()
         if read and not (whole and unread):
-            columns[name] = pd.Series(
-                [read.get(cell, cell) if isinstance(cell, str) else cell for cell in cells],
-                index=cells.index,
-                dtype=object,
-            )
+            columns[name] = with_cells(cells, read)
     if not columns:
         return raw
     return raw.reshaped(raw.frame.assign(**columns), note.format(listed(map(repr, columns))))
@@ -178,13 +208,3 @@ def without_unfinished(raw: RawTable) -> RawTable:
 
 def _is_missing(cell: Any) -> bool:
     return cell is None or (pd.api.types.is_scalar(cell) and bool(pd.isna(cell)))
-
-
-def _is_number(cell: object) -> bool:
-    if isinstance(cell, str):
-        try:
-            parse_quantity(cell)
-        except Exception:  # noqa: BLE001 - whatever it is, it is no number
-            return False
-        return True
-    return isinstance(cell, int | float) and not pd.isna(cell)

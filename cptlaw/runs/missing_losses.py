@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 
 from cptlaw.commands import command_line
-from cptlaw.runs.base_rows import BASE_WORDS
+from cptlaw.runs.base_rows import BASE_WORDS, base_columns
 from cptlaw.runs.convert import hashable, texts_in, to_numbers
 from cptlaw.runs.metrics import HIGHEST_LOSS
-from cptlaw.runs.naming import loss_columns, missing_column, quoted
+from cptlaw.runs.naming import about_scores, loss_columns, missing_column, quoted
 from cptlaw.runs.question import NotUnderstoodError, as_flag
 from cptlaw.runs.raw_table import RawTable
-from cptlaw.runs.schema import normal_name
 from cptlaw.runs.tracker_names import role_of_name, words_of
 
 LOWEST_LOSS = 0.2  # nats per token
 LEAST_LEVELS = 3
 WIDEST = 3.0  # nats by which a loss may differ from a base model's
-DELTA_WORDS = frozenset("d delta diff difference change forgetting rise gain".split())
-MEASURE = frozenset("loss losses val valid validation eval test ce nll xent nats".split())
+DELTA_WORDS = frozenset("d delta δ diff difference change forgetting rise gain".split())
+MEASURE = frozenset("loss losses val valid validation eval test ce nll xent nats perte verlust".split())
 NO_LOSS = frozenset("lr rate epoch epochs hour hours day days gb weight decay temperature beta dropout id seed".split())
 
 
@@ -29,20 +29,25 @@ def no_losses(raw: RawTable) -> NotUnderstoodError:
     """Return the error for a table without a column of losses, with the options that would read what may be some."""
     error = missing_column("loss", map(str, raw.frame.columns), raw.label)
     more = "" if raw.path is None else f" {command_line(['cptlaw', 'read', raw.label])} shows how the rest is read."
-    found = possible_losses(raw)
-    choices, text = error.choices, ""
-    if not loss_columns(map(str, raw.frame.columns)) and found:
-        choices = (_choice(found, "eval" in raw.taken or "domain" in raw.taken),)
-        which = "them" if len(found) > 1 else "it"
-        text = f" By its numbers, {quoted(found.values())} may hold losses: {as_flag(choices[0])} reads {which}."
-    return NotUnderstoodError(f"{error}{text}{_of_differences(raw)}{more}", choices, error.form)
-
-
-def _choice(found: Mapping[str, str], has_evals: bool) -> str:
-    """Return how columns of losses are read: the one of a long table, or one for each eval of a wide table."""
-    if has_evals or (len(found) == 1 and not {"source", "target"} & set(found)):
-        return f"loss={next(iter(found.values()))}"
-    return command_line(["--losses", ",".join(f"{name}={place}" for name, place in found.items())])
+    names = [str(name) for name in raw.frame.columns]
+    named, scores = loss_columns(names), about_scores(names)
+    found, text, choices = named or possible_losses(raw), "", error.choices
+    if found:
+        choice = command_line(["--losses", ",".join(f"{name}={place}" for name, place in found.items())])
+        long = len(found) == 1 and not {"source", "target"} & set(found)
+        if not named and (long or {"eval", "domain"} & set(raw.taken)):
+            choice = f"loss={next(iter(found.values()))}"
+        text = f" By its numbers, {quoted(found.values())} may hold losses: {as_flag(choice)} reads them."
+        text = f" If each eval has a column of its own, say {choice}." if named else text
+        choices = (choice, *(choices if named else ()))
+    text += f" {scores} reads them." if scores else ""
+    text += "".join(
+        f" {name!r} looks like a difference from the base model's loss: --losses 'source={added}' adds it, with that "
+        "loss for BASE."
+        for name in _differences(raw)[:1]
+        for added in [f"BASE*(1+`{name}`%)" if "%" in name else f"BASE+`{name}`"]
+    )
+    return NotUnderstoodError(f"{error}{text}{more}", choices, error.form)
 
 
 def possible_losses(raw: RawTable) -> dict[str, str]:
@@ -54,9 +59,9 @@ def possible_losses(raw: RawTable) -> dict[str, str]:
     >>> possible_losses(RawTable(frame, "runs.csv"))
     {'source': 'val_old', 'target': 'val_new'}
     """
-    found = {
-        _eval_of(name): name for name in raw.free if _like_losses(raw.frame[name]) and not words_of(name) & NO_LOSS
-    }
+    like = [name for name in raw.free if _like_losses(raw.frame[name]) and not words_of(name) & NO_LOSS]
+    bases = base_columns(like, like)
+    found = {_eval_of(name): name for name in like if name not in bases}
     roles = {role: [name for name in found if role_of_name(name) == role] for role in ("source", "target")}
     told = {names[0]: role for role, names in roles.items() if len(names) == 1 and role not in found}
     if len(found) == 2 and len(told) == 1:
@@ -100,18 +105,9 @@ def _differences(raw: RawTable) -> list[str]:
     found = []
     for name in raw.free:
         values = to_numbers(raw.frame[name])[0] if words_of(name) & DELTA_WORDS else np.array([np.inf])
-        if bool((np.abs(values[~np.isnan(values)]) < WIDEST).all()):
+        if bool((np.abs(values[~np.isnan(values)]) < (100.0 if "%" in name else WIDEST)).all()):
             found.append(name)
     return found
-
-
-def _of_differences(raw: RawTable) -> str:
-    for name in _differences(raw)[:1]:
-        return (
-            f" {name!r} looks like a difference from the base model's loss: --losses 'source=BASE+`{name}`' adds it, "
-            "with that loss for BASE."
-        )
-    return ""
 
 
 def _like_losses(cells: pd.Series) -> bool:
@@ -124,5 +120,5 @@ def _like_losses(cells: pd.Series) -> bool:
 
 
 def _eval_of(name: str) -> str:
-    words = [word for word in normal_name(name).split("_") if word not in MEASURE]
+    words = [word for word in re.findall(r"[^\W_]+", name.lower()) if word not in MEASURE]
     return "_".join(words) or name

@@ -7,20 +7,24 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
-from cptlaw.commands import command_line
 from cptlaw.errors import DataError, UsageError, did_you_mean, listed, require_type
 from cptlaw.runs.expressions import IGNORE, expression
 from cptlaw.runs.question import NotUnderstoodError, as_flag
 from cptlaw.runs.schema import COLUMNS, LAST_RESORTS, canonical_name, column_of, corpus_of, normal_name
 from cptlaw.runs.tracker_names import PLACES, VALIDATION, meaning_of_name
+from cptlaw.units import NUMBER
 
 # A column of losses is named with the eval before or after; what is beside a loss, such as its error, is no eval.
 LOSS_LAST = re.compile(r"(.+?)(?:[-_]validation)?[-_/. ](?:cross_?entropy_?)?loss$", re.IGNORECASE)
 UNIT_LAST = re.compile(r"(.+?)[-_/. ](?:ppl|perplexity|bpb|bits[-_]per[-_](?:byte|token))$", re.IGNORECASE)
+UNIT_FIRST = re.compile(r"(?:ppl|perplexity|bpb)[-_/. ](.+)$", re.IGNORECASE)
+IN_UNIT = re.compile(r"\s*[\[(](?:nats?|bits?)\b[^\])]*[\])]$", re.IGNORECASE)  # behind a loss
 LOSS_FIRST = re.compile(
     r"loss[-_/. ](?!(?:lo|hi|se|sd|std|stderr|err|error|fn|type|name|kind|scale|mask|weight|ratio)\w{0,3}$)(.+)$",
     re.IGNORECASE,
 )
+# Words behind a loss that say when it was measured: of the base model, or at the end.
+WHEN = re.compile(r"[-_/. (]+(?:(before|base|initial|init|start)|after|final|end|last)\)?$", re.IGNORECASE)
 SCORE_LAST = re.compile(r"(.+?)[-_/. ](?:acc|accuracy|acc_norm|len_norm|exact_match|em|f1|pass@\d+)$", re.IGNORECASE)
 SCORE_FIRST = re.compile(r"(?:acc|accuracy|score)[-_/. ](.+)$", re.IGNORECASE)
 
@@ -116,7 +120,7 @@ def _by_alias(wanted: list[str], free: list[str], label: str) -> dict[str, str]:
         aliases.setdefault(canonical_name(name) or "", []).append(name)
     for canonical in wanted:
         if len(aliases.get(canonical, [])) > 1:
-            _alias_error(canonical, aliases[canonical], label)
+            alias_error(canonical, aliases[canonical], label)
     return {canonical: aliases[canonical][0] for canonical in wanted if canonical in aliases}
 
 
@@ -134,7 +138,8 @@ def _refuse_twice(names: list[str], label: str) -> None:
         )
 
 
-def _alias_error(canonical: str, aliases: list[str], label: str) -> NoReturn:
+def alias_error(canonical: str, aliases: list[str], label: str) -> NoReturn:
+    """Refuse columns of which any may be the canonical one."""
     listed = " and ".join(repr(alias) for alias in aliases)
     choices = [f"{canonical}={alias}" for alias in aliases]
     raise NotUnderstoodError(
@@ -157,7 +162,7 @@ def _by_meaning(wanted: list[str], free: list[str], label: str) -> dict[str, str
         if len(nearest) == 1:
             chosen[canonical] = nearest[0]
         elif canonical in MATTER:
-            _alias_error(canonical, nearest, label)
+            alias_error(canonical, nearest, label)
     return chosen
 
 
@@ -170,27 +175,27 @@ def missing_column(column: str, header: Iterable[str], label: str) -> NotUnderst
     hint = f" Did you mean {' or '.join(map(repr, alike[:3]))}?" if alike else did_you_mean(column, free)
     meaning = f" ({COLUMNS[column].meaning})" if column in COLUMNS else ""
     place = alike[0] if len(alike) == 1 else "NAME IN THE FILE"
-    flag, wide = as_flag(f"{column}={place}"), _losses_flag(names) if column == "loss" else ""
-    more = _wide(wide, names) if column == "loss" else _one_value(column)
+    flag, more = as_flag(f"{column}={place}"), _one_value(column) if column != "loss" else ""
+    if any(re.fullmatch(NUMBER, name) for name in names):  # for names of columns: a file without a header
+        more += " The first line seems to hold data: a header line with the names of the columns is expected."
     return NotUnderstoodError(
         f"{label}: column {column!r}{meaning} is missing.{hint} Columns found: {quoted(names)}. "
         f"Rename the column, or say which one it is with columns={{{column!r}: {place!r}}} "
-        f"({flag}).{more}{_headless(names)}",
-        [*([wide] if wide else []), *([f"{column}={place}"] if len(alike) == 1 else [])],
+        f"({flag}).{more}",
+        [f"{column}={place}"] if len(alike) == 1 else [],
         flag,
     )
+
+
+def no_column(name: str, names: Iterable[object], what: str) -> UsageError:
+    """Return the error for a column that was named and is not there, with those that are."""
+    every = list(map(str, names))
+    return UsageError(f"{what.format(repr(name))}.{did_you_mean(str(name), every)} Columns found: {quoted(every)}.")
 
 
 def quoted(names: Iterable[str]) -> str:
     """Return names in quotes, with commas between; of many the first ones and how many more there are."""
     return listed(map(repr, names))
-
-
-def _headless(names: list[str]) -> str:
-    """Return what numbers for names of columns mean: a file without a header."""
-    if not any(is_number(name) for name in names):
-        return ""
-    return " The first line seems to hold data: a header line with the names of the columns is expected."
 
 
 def _one_value(column: str) -> str:
@@ -211,12 +216,16 @@ def loss_columns(names: Iterable[str]) -> dict[str, str]:
     every = list(names)
     result: dict[str, str] = {}
     # Perplexities and bits count only where there are no losses, which they would repeat.
-    for signs in ((LOSS_LAST, LOSS_FIRST), (UNIT_LAST,)):
+    for signs in ((LOSS_LAST, LOSS_FIRST), (UNIT_LAST, UNIT_FIRST)):
         for name in every if not result else ():
-            matched = next((match for sign in signs if (match := sign.match(name))), None)
+            bare = IN_UNIT.sub("", name.strip())
+            when = WHEN.search(bare)
+            forms = [WHEN.sub("", bare), bare] if when else [bare]
+            matched = next((match for one in forms for sign in signs if (match := sign.match(one))), None)
             # Trackers put the eval behind a slash; what is named after training is no eval.
             if matched is not None and "train" not in matched[1].lower():
-                result[_eval_of(matched[1])] = name
+                of_base = f"_{when[1].lower()}" if when and when[1] and matched.string != bare else ""
+                result[_eval_of(matched[1]) + of_base] = name
     return result
 
 
@@ -253,19 +262,6 @@ def about_scores(names: Iterable[str]) -> str:
     return f"{count} like scores: --scores {','.join(pairs[:2])}{more}"
 
 
-def _losses_flag(names: list[str]) -> str:
-    """Return the option that reads the columns that look like losses of an eval each; nothing where none does."""
-    evals = loss_columns(names)
-    return command_line(["--losses", ",".join(f"{name}={column}" for name, column in evals.items())]) if evals else ""
-
-
-def _wide(flag: str, names: list[str]) -> str:
-    """Return the options that would read the columns that look like losses or scores of several evals."""
-    scores = about_scores(names)
-    text = f" If each eval has a column of its own, say {flag}." if flag else ""
-    return text + (f" {scores} reads them." if scores else "")
-
-
 def _given_names(names: list[str], columns: Mapping[str, str], label: str) -> dict[str, str]:
     require_type(columns, Mapping, "columns=", "a mapping such as {'eval': 'domain'}")
     given: dict[str, str] = {}
@@ -282,10 +278,7 @@ def _given_names(names: list[str], columns: Mapping[str, str], label: str) -> di
         if name not in names:
             if column_of(canonical).numeric and expression(str(name), [*names, *COLUMNS]) is not None:
                 continue  # computed once the table has been read
-            raise UsageError(
-                f"columns=: {label} has no column {name!r} to read {canonical!r} from.{did_you_mean(str(name), names)} "
-                f"Columns found: {quoted(names)}."
-            )
+            raise no_column(name, names, f"columns=: {label} has no column {{}} to read {canonical!r} from")
         given[canonical] = name
     return given
 
@@ -295,12 +288,3 @@ def _kind_from(name: str) -> str | None:
     if any(part in word for part in ("non_emb", "nonemb", "noemb")):
         return "non_embedding"
     return "total" if "total" in word else None
-
-
-def is_number(text: str) -> bool:
-    """Say whether a name of a column is a number."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -10,25 +10,27 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cptlaw.errors import DataError
-from cptlaw.runs.convert import hashable, texts_in, to_numbers
+from cptlaw.runs.convert import hashable, texts_in, to_numbers, with_cells
 from cptlaw.runs.metrics import NATS_PER_BYTE, UNITS
 from cptlaw.runs.naming import loss_columns
 from cptlaw.runs.question import NotUnderstoodError, as_flag
 from cptlaw.runs.raw_table import RawTable
 from cptlaw.runs.schema import TPP, column_of, normal_name
 from cptlaw.runs.tracker_names import meaning_of_name, words_of
+from cptlaw.units import IN_UNITS
 
-GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(?:([ \u00a0\u202f'\u2019,.])\d{3})(?:\1\d{3})*(?:[.,]\d+)?")
-COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?%?")
-EITHER = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")  # thousands, or three decimals
+_UNIT = re.sub(r"\?P<\w+>", "?:", IN_UNITS)
+GROUPS = re.compile(rf"[+-]?[1-9]\d{{0,2}}(?:([ \u00a0\u202f'\u2019,.])\d{{3}})(?:\1\d{{3}})*(?:[.,]\d+)?{_UNIT}", re.I)
+COMMA = re.compile(rf"[+-]?\d+,\d+(?:[eE][+-]?\d+)?{_UNIT}", re.I)
+EITHER = re.compile(rf"[+-]?[1-9]\d{{0,2}},\d{{3}}{_UNIT}", re.I)  # thousands, or three decimals
 POINT = re.compile(r"[+-]?\d+\.\d+")
 LN2 = float(np.log(2.0))
 SPREAD = 0.3  # of the logarithm of a ratio, below which two columns count the same thing
 # Words of a column of losses in another unit -> what it holds, and the unit that it is brought to.
 OTHER_UNITS = (
     (re.compile(r"ppl|perplexity", re.IGNORECASE), "a perplexity", "nats"),
-    (re.compile(r"bpb|bits[_ -]?per[_ -]?byte", re.IGNORECASE), "in bits per byte", "nats per byte"),
-    (re.compile(r"bits[_ -]?per[_ -]?token|bits[_ -]?loss|loss.?(?:in)?.?bits", re.IGNORECASE), "in bits", "nats"),
+    (re.compile(r"bpb|bits[_ -]?(?:per|/)[_ -]?byte", re.IGNORECASE), "in bits per byte", "nats per byte"),
+    (re.compile(r"bits[_ -]?(?:(?:per|/)[_ -]?token|loss)|(?:loss.?(?:in)?.?|[\[(])bits", re.I), "in bits", "nats"),
 )
 NO_LOSS = frozenset(("train", "training", "std", "se", "err", "best", "min", "max", "delta", "ratio", "word"))
 
@@ -48,8 +50,7 @@ def decimal_marks(raw: RawTable) -> RawTable:
         decimal = of_file or _is_decimal_column(raw, name, marked)
         plain = {one: _plain(one, decimal) for one in marked if decimal or not POINT.fullmatch(one)}
         if plain:
-            cells = [plain.get(one.strip(), one) if isinstance(one, str) else one for one in raw.frame[name]]
-            columns[name] = pd.Series(cells, index=raw.frame.index, dtype=object)
+            columns[name] = with_cells(raw.frame[name], plain)
     if not columns:
         return raw
     note = f"{'decimal commas' if of_file else 'marks within numbers'} are read in {', '.join(map(repr, columns))}"

@@ -18,6 +18,7 @@ from cptlaw.units import parse_quantity
 LEAST_AMOUNTS = 3  # columns named by numbers that make a table one with a column for each amount of data
 LEAST_TOKENS = 1000  # what a table counts in smaller numbers are no tokens
 BETWEEN_LEVELS = " / "
+_BETWEEN = re.compile(r" / |\s*@\s*| at ")
 _WORDS = re.compile(r"\b(?:tokens?|toks?|replay|loss|steps?)\b|=", re.IGNORECASE)
 _PER_PARAM = re.compile(r"\b(?:tok(?:en)?s?)?\s*(?:/|per)\s*param(?:eter)?s?\b|\btpp\b", re.IGNORECASE)
 _OF_ROWS_AND_COLUMNS = re.compile(r"\s*[\\↓→]\s*|\s*/\s*|\s+(?:vs\.?|by)\s+")
@@ -89,7 +90,7 @@ def amount_of(name: str) -> Amount | None:
     (2000000000.0, Amount(name='fr / 25%', value=0.25, eval='fr', is_share=True, per_param=False), None)
     """
     per_param = _PER_PARAM.search(name) is not None
-    parts = _PER_PARAM.sub("", name).split(BETWEEN_LEVELS)
+    parts = _BETWEEN.split(_PER_PARAM.sub("", name))
     values = [_quantity(part) for part in parts]
     known = [place for place, value in enumerate(values) if value is not None]
     if len(known) != 1 or len(parts) > 2:

@@ -119,12 +119,7 @@ def as_points(source: PointsLike) -> pd.DataFrame:
     if all(_is_plain(str(name), dtype, names) for name, dtype in zip(names, frame.dtypes.tolist(), strict=True)):
         return frame
     frame = _renamed(frame, name_columns(map(str, frame.columns), None, "points"))
-    problems = Problems("points")
-    for name in frame.columns:
-        if not _is_plain(str(name), frame[name].dtype, frame.columns):
-            frame[name] = checked_numbers(frame[name], column_of(str(name)), problems)
-    check_sums(frame, problems)
-    problems.raise_if_any()
+    _check(frame, "points", needed=False)
     return frame
 
 
@@ -187,7 +182,7 @@ def _renamed(frame: pd.DataFrame, naming: Naming) -> pd.DataFrame:
     return pd.DataFrame(columns, index=frame.index)
 
 
-def _check(frame: pd.DataFrame, label: str) -> None:
+def _check(frame: pd.DataFrame, label: str, needed: bool = True) -> None:
     """Turn the number columns of `frame` into numbers, in place, or raise for all bad values together."""
     problems = Problems(label)
     numbers = [name for name, column in COLUMNS.items() if column.numeric and name != "loss"]
@@ -196,7 +191,7 @@ def _check(frame: pd.DataFrame, label: str) -> None:
             column = column_of(str(name))
             frame[name] = checked_numbers(frame[name], column, problems)
             remedy = "Fill in the value; a forecast needs every input."
-            empty = np.isnan(frame[name].to_numpy())
+            empty = np.isnan(frame[name].to_numpy()) & needed
             problems.add_rows(f"column {name!r}", frame[name], empty, column.expected, remedy)
     check_sums(frame, problems)
     problems.raise_if_any()

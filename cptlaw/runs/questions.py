@@ -20,15 +20,16 @@ from cptlaw.findings import Finding
 from cptlaw.runs.candidates import LARGE, SMALL, UNLIKELY, Numbers, Offer, best_together
 from cptlaw.runs.convert import hashable, to_numbers
 from cptlaw.runs.derive import tokens_of_a_step
-from cptlaw.runs.evidence import MOST_LEVELS, STEP, Effect, Evidence
+from cptlaw.runs.evidence import MOST_LEVELS, Effect, Evidence
 from cptlaw.runs.expressions import IGNORE
 from cptlaw.runs.loss_questions import SOMEWHAT_LESS, about_losses, about_roles, likely_roles
 from cptlaw.runs.question import Question, UnreadColumnError, as_flag
-from cptlaw.runs.run_names import IN_RUN, with_parts
+from cptlaw.runs.run_names import IN_RUN, MIX_IN_RUN, with_parts
 from cptlaw.runs.schema import COLUMNS, mix_columns
 from cptlaw.runs.table import Runs
 from cptlaw.runs.tracker_names import looks_like, role_of_name, words_of
 from cptlaw.runs.where import parse
+from cptlaw.runs.within import STEP
 from cptlaw.units import format_percent
 
 Floats = NDArray[np.float64]
@@ -58,7 +59,7 @@ def questions(runs: Runs, where: str | None = None) -> tuple[Question, ...]:
     """
     rows = runs if where is None else runs.where(where)
     found, roles = _of_columns(rows, rows.frame.columns)
-    if not found and "run" not in rows.assumed:
+    if not found and "run" not in (*rows.assumed, *rows.settled):
         # What no column tells the names of runs may; they are settings only where losses say so.
         named = with_parts(rows.frame, "run")
         parts = [name for name in named.columns if name not in rows.frame.columns and not _of_rate(name)]
@@ -72,7 +73,12 @@ def _of_columns(rows: Runs, columns: Iterable[object]) -> tuple[list[Question], 
     names = [str(name) for name in columns if _is_open(rows, str(name))]
     evidence = Evidence(rows, names)
     effects = {name: evidence.effects(name) for name in names}
-    needed = {name: IN_RUN not in name and (_is_needed(rows, name) or _may_be_missing(rows, name)) for name in names}
+    needed = {
+        name: _is_mix_in_run(rows, name)
+        or (IN_RUN not in name and _may_be_missing(rows, name))
+        or ((IN_RUN not in name or _may_count_tokens(rows, name)) and _is_needed(rows, name))
+        for name in names
+    }
     asked = {name: some for name, some in effects.items() if needed[name] or any(one.explains for one in some)}
     counts = [some for name, some in effects.items() if _may_count_tokens(rows, name)]
     roles = likely_roles(rows, counts)
@@ -82,6 +88,11 @@ def _of_columns(rows: Runs, columns: Iterable[object]) -> tuple[list[Question], 
         _question(rows, name, some, choices[name], needed[name] or not _of_rate(name)) for name, some in asked.items()
     ]
     return found, roles or likely_roles(rows, counts, SOMEWHAT_LESS)
+
+
+def _is_mix_in_run(runs: Runs, name: str) -> bool:
+    """Whether names of runs hold both parts of a mix that no column gives: losses of a few runs tell little of it."""
+    return name == MIX_IN_RUN and "replay" in _missing(runs)
 
 
 def _is_open(runs: Runs, name: str) -> bool:
@@ -234,21 +245,14 @@ def _choices(runs: Runs, asked: Mapping[str, Sequence[Effect]], roles: Mapping[s
 
 
 def _numbers(runs: Runs, name: str, effects: Sequence[Effect], roles: Mapping[str, str]) -> Numbers:
-    frame = runs.frame
-    values = to_numbers(frame[name])[0]
-    known = values[np.isfinite(values)]
-    change = {effect.eval: effect.change for effect in effects}
-    return Numbers(
+    frame, change = runs.frame, {effect.eval: effect.change for effect in effects}
+    return Numbers.of(
+        frame,
         name,
-        low=float(known.min()),
-        high=float(known.max()),
-        levels=len(np.unique(known)),
-        whole=bool(np.all(known % 1 == 0)),
         within=_varies_within_runs(runs, name),
         source=change.get(roles.get("source", ""), 0.0),
         target=change.get(roles.get("target", ""), 0.0),
         missing=tuple(_missing(runs)),
-        params=float(frame["n_params"].median()) if "n_params" in frame.columns else 0.0,
         steps_count=None if "step" in frame else "batch_tokens" in frame or tokens_of_a_step(frame) is not None,
     )
 

@@ -18,6 +18,7 @@ from cptlaw.runs.expressions import IGNORE, Expression, expression
 from cptlaw.runs.json_file import read_json
 from cptlaw.runs.known_models import models_named
 from cptlaw.runs.layouts import (
+    filled_down,
     parts_as_shares,
     units_below,
     upright,
@@ -29,7 +30,7 @@ from cptlaw.runs.layouts import (
 from cptlaw.runs.markdown_file import read_markdown
 from cptlaw.runs.metrics import is_known, metric_name
 from cptlaw.runs.missing_losses import of_base_alone, refuse_differences
-from cptlaw.runs.naming import about_scores, loss_columns, name_columns, quoted
+from cptlaw.runs.naming import about_scores, loss_columns, name_columns, no_column
 from cptlaw.runs.number_formats import (
     budget_or_progress,
     decimal_marks,
@@ -48,6 +49,7 @@ from cptlaw.runs.reshape import (
     joined_shares,
     named_runs,
     parameters_in,
+    runs_of_seeds,
     runs_of_steps,
     unnamed_mix,
     unnested,
@@ -207,7 +209,7 @@ def shaped(source: Any, **how: Any) -> Shaped:
     try:
         plain = (decimal_marks, plain_units, budget_or_progress)
         layouts = [shape for shape in LAYOUTS if shape is not without_unfinished or not how.get("all_runs")]
-        for shape in (*layouts, named_runs, *plain, parameters_in, models_named, by_amount, unnamed_mix):
+        for shape in (*layouts, named_runs, runs_of_seeds, *plain, parameters_in, models_named, by_amount, unnamed_mix):
             raw = shape(raw)
         raw = _with_expressions(_with_constants(raw, constants), named or {})
         if losses is None and not {"loss", "eval"} & set(raw.taken):
@@ -297,8 +299,9 @@ def _with_expressions(raw: RawTable, columns: Mapping[str, Any], of_losses: bool
     # Sizes first, of which other columns may follow.
     for key, text in sorted(columns.items(), key=lambda pair: pair[0] != "n_params"):
         if key == IGNORE and not of_losses:
-            every = [text] if isinstance(text, str) else list(text)
-            settled |= _columns_there(raw, every)
+            settled |= {text} if isinstance(text, str) else set(text)
+            if missing := sorted(settled - set(raw.frame.columns) - raw.settled):
+                raise no_column(missing[0], raw.frame.columns, f"columns=: {raw.label} has no column {{}} to ignore")
             continue
         canonical = str(text) if of_losses else str(canonical_name(str(key)))
         rule = None if text in raw.frame.columns else _rule(str(text), raw, of_losses)
@@ -332,16 +335,6 @@ def _known_names(raw: RawTable) -> list[str]:
     return [*map(str, raw.frame.columns), *raw.taken]
 
 
-def _columns_there(raw: RawTable, names: list[str]) -> set[str]:
-    for name in names:
-        if name not in raw.frame.columns:
-            raise UsageError(
-                f"columns=: {raw.label} has no column {name!r} to ignore.{did_you_mean(name, raw.frame.columns)} "
-                f"Columns found: {quoted(map(str, raw.frame.columns))}."
-            )
-    return set(names)
-
-
 def _wide_losses(raw: RawTable, scored: bool) -> tuple[dict[str, str] | None, RawTable]:
     """Return the losses of a table that plainly has one column of them per eval, and the table with what is said."""
     result = loss_columns(map(str, raw.frame.columns))
@@ -372,7 +365,7 @@ def load_table(source: Any, columns: Mapping[str, str] | None) -> RawTable:
 
 def _found(source: Any, columns: Mapping[str, str] | None) -> RawTable:
     """Return a table as it stands in its source."""
-    raw = units_below(upright(unnested(_opened(source, columns))))
+    raw = filled_down(units_below(upright(unnested(_opened(source, columns)))))
     return replace(named_parts(raw, columns), columns=columns)
 
 

@@ -93,17 +93,6 @@ def _as_counts(frame: pd.DataFrame, name: str) -> list[str]:
     values, unreadable = to_numbers(frame[name])
     if {"tokens", "step", "samples"} & set(frame.columns) or unreadable.any() or not (values >= 0).all():
         return []
-    size = float(frame["n_params"].median()) if "n_params" in frame.columns else 0.0
-    one = Numbers(
-        name,
-        low=float(values.min()),
-        high=float(values.max()),
-        levels=len(np.unique(values)),
-        whole=bool(np.all(values % 1 == 0)),
-        within=True,
-        missing=("tokens",),
-        sized=size > 0,
-        params=size,
-        steps_count=False,
-    )
+    sized = "n_params" in frame.columns
+    one = Numbers.of(frame, name, within=True, missing=("tokens",), sized=sized, steps_count=False)
     return [pair for _, pair in sorted(one.offers(), key=lambda offer: -offer[0]) if not pair.startswith(IGNORE)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from cptlaw.errors import DataError, visible
 from cptlaw.reading import flatten
 from cptlaw.runs.convert import hashable, to_numbers
 from cptlaw.runs.corpora import MAPPING, OFF, SHARES
+from cptlaw.runs.naming import alias_error
 from cptlaw.runs.pivot import texts_of
 from cptlaw.runs.raw_table import RawTable
 from cptlaw.runs.schema import MIX, canonical_name, corpus_of, mix_columns
@@ -23,6 +25,7 @@ BETWEEN = re.compile(r"\s*[-_/:;|,]\s*")
 # What names a run whose table counts steps and has no column for it.
 SETTINGS = ("n_params", "replay", "ptpp", "pt_tokens", "lr_peak", "lr_schedule", "seed", "batch_tokens")
 TEXTS = ("method", "domain")
+SEEDS = frozenset("seed rep repeat repetition replicate rerun".split())
 NAMES_OF_RUNS = frozenset("name run experiment exp trial job".split())
 
 
@@ -130,7 +133,7 @@ def joined_shares(raw: RawTable) -> RawTable:
         columns = _named(raw, shares)
         if columns is None:
             return raw.named({}, f"column {name!r} holds shares without their corpora: give each a column mix_NAME")
-        read = ", ".join(f"{corpus_of(column)} {place + 1}." for column, place in _places(columns, shares).items())
+        read = ", ".join(f"{corpus_of(column)} {place}." for place, column in enumerate(columns, 1))
         note = f"column {name!r} holds the shares of the mix, named after the eval whose loss falls with each: {read}"
         return raw.reshaped(frame.assign(**columns), note)
     return raw
@@ -159,7 +162,7 @@ def _named(raw: RawTable, shares: list[tuple[float, ...]]) -> dict[str, np.ndarr
     scales = [taken[name] for name in ("n_params", "tokens", "step") if name in taken]
     counts = np.array([len(one) for one in shares])
     result: dict[str, np.ndarray] = {}
-    for k in np.unique(counts):
+    for k in np.unique(counts)[::-1]:
         rows = counts == k
         table = np.array([one for one in shares if len(one) == k])
         order = _order(frame.loc[rows, scales], evals[rows], losses[rows], table)
@@ -196,27 +199,51 @@ def _order(scales: pd.DataFrame, evals: np.ndarray, losses: np.ndarray, table: n
     return [names[by_place[place]] for place in range(len(names))]
 
 
-def _places(columns: dict[str, np.ndarray], shares: list[tuple[float, ...]]) -> dict[str, int]:
-    """Return which share of the longest mixes is which corpus, for the note on it."""
-    row = int(np.argmax([len(one) for one in shares]))
-    left = list(enumerate(shares[row]))
-    result = {}
-    for name, values in columns.items():
-        place = next((place for place in left if place[1] == values[row]), None)
-        if place is not None:
-            left.remove(place)
-            result[name] = place[0]
-    return result
-
-
 def named_runs(raw: RawTable) -> RawTable:
-    """Return a table with a column ``run`` where it has none: one that is called a name, and is another in each row."""
+    """Return a table with a column ``run`` where it has none: one that is called a name, and whose rows are points.
+
+    Raises
+    ------
+    NotUnderstoodError
+        If several such columns part the rows in different ways.
+    """
     if "run" in raw.taken or raw.frame.empty:
         return raw
-    for name in raw.free:
-        texts = raw.frame[name]
-        if words_of(name) & NAMES_OF_RUNS and all(isinstance(text, str) for text in texts) and texts.is_unique:
-            return raw.named({"run": name}, f"runs are named by {name!r}")
+    texts = [name for name in texts_of(raw.frame[raw.free]) if words_of(name) & NAMES_OF_RUNS]
+    found: dict[bytes, str] = {}
+    for name in texts:
+        if all(isinstance(text, str) for text in raw.frame[name]) and _may_name_runs(raw, name):
+            found.setdefault(pd.factorize(raw.frame[name])[0].tobytes(), name)
+    if len(found) > 1:
+        names = sorted(found.values(), key=lambda name: raw.frame[name].nunique())
+        alias_error("run", names, raw.label)
+    return raw.named({"run": (name := next(iter(found.values())))}, f"runs are named by {name!r}") if found else raw
+
+
+def _may_name_runs(raw: RawTable, name: str) -> bool:
+    """Whether each row is another run, or the settings of a run are alike and each row of it another point."""
+    taken, run = raw.taken, raw.frame[name]
+    point = [taken[one] for one in ("eval", "step", "tokens") if one in taken]
+    settings = [taken[one] for one in SETTINGS if one in taken and one != "lr_peak"]
+    if run.is_unique or not {"step", "tokens"} & set(taken) or not settings:
+        return run.is_unique
+    stated = raw.frame[[name, *point, *settings]].apply(hashable)
+    alike = bool((stated.groupby(name)[settings].nunique() == 1).all(axis=None))
+    return alike and not stated.duplicated([name, *point]).any()
+
+
+def runs_of_seeds(raw: RawTable) -> RawTable:
+    """Return a table whose reruns have names of their own, of one that tells them apart by a column of seeds alone."""
+    taken, frame = raw.taken, raw.frame
+    point = [taken[one] for one in ("run", "eval", "step", "tokens") if one in taken]
+    seeds = [name for name in frame.columns if words_of(str(name)) & SEEDS and str(name) not in point]
+    if "run" not in taken or not seeds or not frame[point].apply(hashable).duplicated().any():
+        return raw
+    for seed in seeds:
+        if not frame[[*point, seed]].apply(hashable).duplicated().any():
+            names = [f"{run} ({seed} {value})" for run, value in zip(frame[taken["run"]], frame[seed], strict=True)]
+            note = f"runs that {seed!r} tells apart have it in their names"
+            return replace(raw.reshaped(frame.assign(**{taken["run"]: names}), note), settled=raw.settled | {str(seed)})
     return raw
 
 
@@ -237,4 +264,6 @@ def runs_of_steps(raw: RawTable) -> RawTable:
     varied = [name for name in settings if stated[name].nunique() > 1] or settings[:1]
     names = [visible(" ".join(str(part) for part in row)) for row in stated[varied].itertuples(index=False)]
     listed = ", ".join(map(repr, varied))
-    return raw.reshaped(frame.assign(run=names), f"no column 'run': rows alike in {listed} are one run")
+    note = f"no column 'run': rows alike in {listed} are one run"
+    # Names that are made of columns tell nothing that these do not.
+    return replace(raw.reshaped(frame.assign(run=names), note), settled=raw.settled | {"run"})

@@ -14,6 +14,7 @@ from cptlaw.runs.raw_table import RawTable
 from cptlaw.runs.reshape import named_runs
 
 IN_RUN = " in run"  # ends the name of such a column
+MIX_IN_RUN = "mix ratio" + IN_RUN  # the first of two parts of a hundred
 MOST_RUNS = 2000
 LEAST_ALIKE = 0.8  # share of the runs that are named in one way
 PART = re.compile(
@@ -38,14 +39,22 @@ def parts_of_names(names: Iterable[object]) -> dict[str, dict[str, str]]:
         return {}
     alike = [text for text in texts if form[text] == usual]
     result: dict[str, dict[str, str]] = {}
-    for place, matches in enumerate(zip(*(PART.finditer(text) for text in alike), strict=True), 1):
+    parts = list(zip(*(PART.finditer(text) for text in alike), strict=True))
+    mixes = {place for place in range(1, len(parts)) if _adds_up(*parts[place - 1 : place + 1])}
+    for place, matches in enumerate(parts, 1):
         values = {text: match["number"] + match["unit"] for text, match in zip(alike, matches, strict=True)}
         word, levels = matches[0]["word"].lower(), len({*values.values()})
         counts_runs = word in _COUNTS_RUNS or (levels == len(alike) and not matches[0]["unit"])
-        if levels > 1 and not counts_runs:
-            label = f"{matches[0]['word'] or f'part {place}'}{IN_RUN}"
-            result[label if label not in result else f"part {place}{IN_RUN}"] = values
+        if levels < 2 or place - 1 in mixes or (counts_runs and place not in mixes):
+            continue
+        label = MIX_IN_RUN if place in mixes else f"{matches[0]['word'] or f'part {place}'}{IN_RUN}"
+        result[label if label not in result else f"part {place}{IN_RUN}"] = values
     return result
+
+
+def _adds_up(first: Iterable[re.Match[str]], second: Iterable[re.Match[str]]) -> bool:
+    """Whether two numbers of each name are the parts of a mix, as in ``run-90-10``."""
+    return all(float(one["number"]) + float(other["number"]) == 100 for one, other in zip(first, second, strict=True))
 
 
 def with_parts(frame: pd.DataFrame, run: str, names: Iterable[str] | None = None) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -106,7 +107,8 @@ def _as_table(rows: list[list[object]], path: Path, label: str) -> RawTable:
 def _header(rows: list[list[object]], start: int) -> tuple[int, Sequence[object]]:
     """Return the last line of the header that begins at or above a row, and the names that it gives."""
     for first in (max(start - 1, 0), start):  # names over several columns leave the cells between them empty
-        two = header_of_two([["" if cell is None else str(cell) for cell in row] for row in rows[first : first + 3]])
+        lines = itertools.zip_longest(*rows[first : first + 3])  # rows end with their last cell
+        two = header_of_two([["" if cell is None else str(cell) for cell in row] for row in zip(*lines, strict=True)])
         if two is not None:
             return first + two[1] - 1, two[0]
     return start, rows[start]

@@ -56,9 +56,9 @@ def describe_levels(column: pd.Series) -> str:
     return ", ".join(words[:MOST_LEVELS_SHOWN]) + more or "no value"
 
 
-def summary_lines(frame: pd.DataFrame, evals: Iterable[Line], n_params_kind: str | None) -> list[Line]:
+def summary_lines(frame: pd.DataFrame, evals: Iterable[str], n_params_kind: str | None) -> list[Line]:
     """Return the summary as pairs of a name and what there is to say."""
-    lines = [("evals", ", ".join(name if role in (name, "other") else f"{name} ({role})" for name, role in evals))]
+    lines = [("evals", ", ".join(evals))]
     for name in ("n_params", "tokens", "replay", "ptpp", "lr_schedule", "lr_peak", "domain", "seed"):
         if name in frame.columns and frame[name].notna().any():
             kind = f" ({n_params_kind})" if name == "n_params" and n_params_kind else ""

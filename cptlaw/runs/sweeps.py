@@ -9,16 +9,16 @@ import pandas as pd
 
 from cptlaw.errors import listed
 from cptlaw.findings import Finding, Remedy
-from cptlaw.runs.convert import hashable
+from cptlaw.runs.convert import hashable, row_codes
 from cptlaw.runs.schema import COLUMNS, mix_columns
 from cptlaw.runs.table import Runs
+from cptlaw.runs.within import rounded
 
 # What is tuned, by column and by the words of others: laws of size, tokens and mix hold for runs that are.
 TUNED = ("lr", "lr_end", "warmup", "batch_tokens")
 TUNED_FROM_SCRATCH = ("lr_peak",)  # which laws of continual pre-training read
 WORDS = frozenset("lr rate batch bs bsz gbs beta beta1 beta2 wd momentum decay".split())
 OUTCOMES = frozenset("run eval loss step lr flops seed samples n_items chance n_params_kind from_loss metric".split())
-STEP = 20.0  # tokens of runs alike differ by a twentieth: runs end with a whole step
 
 
 def mistuned_runs(runs: Runs, where: str | None = None) -> tuple[frozenset[str], list[str]]:
@@ -47,8 +47,8 @@ def mistuned_runs(runs: Runs, where: str | None = None) -> tuple[frozenset[str],
     if not tuned:
         return frozenset(), []
     known = [name for name in COLUMNS if name in ends.columns and name not in {*OUTCOMES, *TUNED, *tuned, "tokens"}]
-    cell = _codes(ends[[*known, *mix_columns(ends.columns), "eval"]].assign(at=np.round(STEP * np.log(ends["tokens"]))))
-    setting = _codes(ends[tuned].assign(cell=cell))
+    cell = row_codes(ends[[*known, *mix_columns(ends.columns), "eval"]].assign(at=rounded(ends["tokens"])))
+    setting = row_codes(ends[tuned].assign(cell=cell))
     mean = pd.Series(np.log(ends["loss"].to_numpy(dtype=float))).groupby(setting).transform("mean")
     worse = (mean > mean.groupby(cell).transform("min")).to_numpy()
     # Of several evals without a target one loss alone decides nothing.
@@ -89,7 +89,3 @@ def _tuned(rows: pd.DataFrame, ends: pd.DataFrame) -> list[str]:
         if 1 < levels <= max(2, ends["run"].nunique() / 2) and codes.groupby(run).nunique().max() == 1:
             result.append(name)
     return result
-
-
-def _codes(frame: pd.DataFrame) -> np.ndarray:
-    return pd.factorize(pd.MultiIndex.from_frame(frame.astype(object).apply(hashable)))[0]

@@ -111,6 +111,10 @@ class Runs:
         named: dict[str, Role] = {"source": "source", "target": "target"}
         return named.get(eval) or self.roles.get(eval, "other")
 
+    def with_role(self, eval: str) -> str:
+        """Return an eval with its role behind it, where its name does not tell."""
+        return eval if self.role(eval) in (eval, "other") else f"{eval} ({self.role(eval)})"
+
     def resolve_eval(self, on: str | None, role: Role | None = None) -> str:
         """Return the eval that is meant: the one that is named, else the only one, else that of a role.
 
@@ -371,7 +375,7 @@ class Runs:
     @property
     def lines(self) -> list[Line]:
         """Evals, levels of the inputs and range of the losses: labels and texts."""
-        return summary_lines(self.frame, [(name, self.role(name)) for name in self.evals], self.n_params_kind)
+        return summary_lines(self.frame, map(self.with_role, self.evals), self.n_params_kind)
 
     def _no_eval(self, eval: str) -> str:
         listed = ", ".join(map(repr, self.evals))

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from cptlaw.runs.schema import canonical_name, column_of
+from cptlaw.units import POWERS, WORDS
 
 # Words before a name that say where it is kept, and not what it is.
 SETTINGS = frozenset(
@@ -26,11 +27,8 @@ OF_BASE = frozenset("base pretrain pretraining pretrained pt".split())
 # Words before a name that change nothing: ptpp is of base models alone; one loss that is kept is that of the end.
 NO_MATTER = {"ptpp": OF_BASE, "loss": frozenset(("final", "last"))}
 PERCENT = ("pct", "percent", "percentage", "perc")
-AMOUNTS = {
-    **dict.fromkeys(("k", "thousand", "thousands"), 1e3),
-    **dict.fromkeys(("m", "mn", "million", "millions"), 1e6),
-    **dict.fromkeys(("b", "bn", "billion", "billions"), 1e9),
-    **dict.fromkeys(("t", "tn", "trillion", "trillions"), 1e12),
+AMOUNTS = {word.lower(): 10.0 ** POWERS[word] for word in "KMBT"} | {
+    word.lower(): 10.0 ** WORDS[word] for word in WORDS
 }
 
 

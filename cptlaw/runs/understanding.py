@@ -118,15 +118,11 @@ class Reading(Result):
     @property
     def lines(self) -> list[Line]:
         """The questions that are open, with the flags that answer them."""
-        lines: list[Line] = [] if self.runs is None else [("evals", ", ".join(map(self._eval, self.runs.evals)))]
+        lines: list[Line] = [] if self.runs is None else self.runs.lines[:1]
         for number, one in enumerate(self.open, 1):
             lines.append((f"{'open' if one.explains else 'maybe'} {number}", one.question))
             lines += [("", as_flag(choice)) for choice in one.choices]
         return lines
-
-    def _eval(self, name: str) -> str:
-        role = "other" if self.runs is None else self.runs.role(name)
-        return name if role in (name, "other") else f"{name} ({role})"
 
     @property
     def tables(self) -> list[Table]:

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from cptlaw.errors import DataError, UsageError, did_you_mean
+from cptlaw.errors import DataError, UsageError, listed
 from cptlaw.runs.convert import to_numbers
 from cptlaw.runs.metrics import LOSS, NATS_PER_BYTE, PASS_AT, UNITS, metric_name
-from cptlaw.runs.naming import quoted
+from cptlaw.runs.naming import no_column
 from cptlaw.runs.number_formats import nats_of
 from cptlaw.runs.numbers import checked_numbers
 from cptlaw.runs.problems import Problems
@@ -51,10 +51,8 @@ def wide_to_long(raw: RawTable, losses: Mapping[str, str] | None, scores: Mappin
     for option, given in (("losses", losses), ("scores", scores)):
         for name, column in given.items():
             if column not in names:
-                raise UsageError(
-                    f"{option}=: {raw.label} has no column {column!r} to read the {option} of eval {name!r} from."
-                    f"{did_you_mean(column, names)} Columns found: {quoted(names)}."
-                )
+                what = f"{option}=: {raw.label} has no column {{}} to read the {option} of eval {name!r} from"
+                raise no_column(column, names, what)
     if halves := [name for name in (*losses, *scores) if any("\ud800" <= one <= "\udfff" for one in name)]:
         raise UsageError(f"losses=: {halves[0]!a} holds half a character, and names no eval. Give another name.")
     if twice := sorted(set(losses) & set(scores)):
@@ -93,6 +91,8 @@ def wide_to_long(raw: RawTable, losses: Mapping[str, str] | None, scores: Mappin
     if frame.empty:
         named = ", ".join(map(repr, [*losses.values(), *scores.values()]))
         raise DataError(f"{raw.label}: the columns {named} hold no loss in any row.")
+    if without := rest.index.difference(frame.index).tolist():
+        notes.append(f"left out: {len(without)} rows without any loss (row {listed(map(str, without), 4)})")
     return raw.reshaped(frame, *notes)
 
 

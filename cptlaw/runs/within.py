@@ -15,6 +15,13 @@ KINDS = ("lr_schedule", "domain")
 STEP = 20.0  # tokens of rows alike differ by a twentieth: runs end with a whole step
 
 
+def rounded(tokens: pd.Series) -> Floats:
+    """Return a number for each count of tokens, the same where they differ by a twentieth, (n,)."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        result: Floats = np.round(STEP * np.log(tokens.to_numpy(dtype=float)))
+    return result
+
+
 def correlation_within(first: Floats, second: Floats, alike: Sequence[Floats]) -> float | None:
     """Return the correlation of two numbers, each less its mean among rows alike; ``None`` where nothing varies there.
 
@@ -41,6 +48,6 @@ def correlation_with_replay(rows: pd.DataFrame) -> float | None:
         return None
     alike = [rows[name].fillna(-1.0).to_numpy() for name in SETTINGS if name in rows.columns]
     alike += [pd.factorize(rows[name].astype(str))[0].astype(float) for name in KINDS if name in rows.columns]
-    alike.append(np.round(STEP * np.log(rows["tokens"].to_numpy(dtype=float))))
+    alike.append(rounded(rows["tokens"]))
     replay, loss = (rows[name].to_numpy(dtype=float) for name in ("replay", "loss"))
     return correlation_within(replay, np.log(loss), alike)

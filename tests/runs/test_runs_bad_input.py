@@ -142,9 +142,10 @@ def test_repeats_without_an_eval_are_told_apart_by_the_domain_alone():
     assert len(read_runs(named, columns={"eval": "data_set"})) == 2
 
 
-def test_repeats_that_differ_in_the_seed_say_so():
+def test_repeats_that_differ_in_the_seed_are_runs_of_their_own():
     table = pd.DataFrame({"run": ["a", "a"], "eval": "x", "loss": [2.0, 1.9], "tokens": [1e6, 1e6], "seed": [0, 1]})
-    assert lacks(message_of(table), "'seed'") == []
+    assert read_runs(table).frame["run"].nunique() == 2
+    assert lacks(message_of(table.rename(columns={"seed": "shard"})), "'shard'") == []
 
 
 # What losses and sizes are counted in
