@@ -27,6 +27,10 @@ from cptlaw.fitting.solving.objective import Objective
 TABLE = Path(__file__).with_name("counts.yaml")
 README = {"n_params": 124672, "ptpp": 279, "tokens": "1M", "max_forgetting": "25%"}  # its question to en-fr-pilot
 AT_RISK = {"n_params": 124672, "ptpp": 279, "tokens": "1M", "max_forgetting": "30%", "risk": 0.8, "interval": None}
+OUT_OF_REACH = {"n_params": 124672, "ptpp": 279, "max_forgetting": "21%", "risk": 0.9, "interval": None} | {
+    "max_target_loss": 1.8,
+    "base_source_loss": 1.7293,
+}
 POINT = "n_params=124672,tokens=1M,replay=25%,ptpp=279,lr_peak=3e-3"
 
 
@@ -80,6 +84,7 @@ def works():
         "the next law by name": lambda: cl.fit("dcpt-l3", runs, on="target"),
         "a law by name, restraint none": lambda: cl.fit("ptpp-floor", runs, on="target", restraint="none"),
         "a plan of such laws at risk": lambda: cl.plan.trade_off(*unrestrained(), **AT_RISK),
+        "a plan that none of them keeps": lambda: cl.plan.min_tokens(*unrestrained(), **OUT_OF_REACH),
         "README's answer": lambda: cl.answer(runs, **README),
         "the same question again": lambda: cl.answer(examples.load("en-fr-pilot"), **README),
         "another limit": lambda: cl.answer(runs, **README | {"max_forgetting": "30%"}),

@@ -239,6 +239,8 @@ def test_what_is_typed_stays_typed():
         "import cptlaw; cptlaw.forecast_run",
         "import cptlaw; cptlaw.plan; cptlaw.suggest",
         "from cptlaw.laws import LAWS; list(LAWS)",
+        "import cptlaw as cl; cl.fit('ptpp-floor', cl.examples.load('en-fr-pilot'), on='target').forecast('"
+        "n_params=124672,ptpp=279,tokens=4M,replay=25%')",
         "import cptlaw.cli as c; c.main(['laws'])",
         "import cptlaw.cli as c; c.main(['--help'])",
     ],

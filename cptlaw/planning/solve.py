@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -175,13 +176,14 @@ def solve(space: Space, value: Callable[[Points], Array], limits: Sequence[Limit
     value
         Returns what is minimised at points, (n,). Of points with one value that with the most room is taken.
     limits
-        What must be kept.
+        What must be kept. Where no cell of two grids in a row may hold a point that keeps them, the search ends near
+        the point that comes nearest.
     """
     if space.reach is not None:
         return _descended(space, space.reach, value, limits)
     count = max(space.n_open, 1)
     low, high, sizes = np.zeros(count), np.ones(count), FIRST[count]
-    best, at, patience = None, np.zeros((0, count)), 0
+    best, at, patience, hopeless = None, np.zeros((0, count)), 0, 0
     for _ in range(ROUNDS if space.n_open else 1):
         sides = [np.linspace(start, stop, size) for start, stop, size in zip(low, high, sizes, strict=True)]
         grid = np.stack([one.ravel() for one in np.meshgrid(*sides, indexing="ij")], axis=1)
@@ -196,7 +198,11 @@ def solve(space: Space, value: Callable[[Points], Array], limits: Sequence[Limit
         steps = (high - low) / (np.array(sizes) - 1)
         if np.all(steps < FINE) and (patience >= PATIENCE or np.all(steps < FINEST)):
             break
-        near = _may_be_better(best, *(column[: len(grid)].reshape(sizes) for column in (values, excess))).ravel()
+        on_grid = [column[: len(grid)].reshape(sizes) for column in (values, excess)]
+        hopeless = hopeless + 1 if _least(on_grid[1]).min() > 0 else 0
+        if hopeless >= PATIENCE:
+            break
+        near = _may_be_better(best, *on_grid).ravel()
         inside = np.concatenate([grid[near], at])
         # A window that hardly shrinks, as where all is flat, is cut about the best.
         cut = np.maximum((high - low) / SLOWEST, steps)
@@ -298,7 +304,7 @@ def certificate(space: Space, limits: Sequence[Limit], nearest: Best, wider: Wid
     Parameters
     ----------
     nearest
-        The point that comes nearest to keeping them.
+        The point that comes nearest to keeping them, or one near it where a grid was searched.
     wider
         Bounds of the space that may block too.
     """
@@ -315,6 +321,8 @@ def certificate(space: Space, limits: Sequence[Limit], nearest: Best, wider: Wid
     if granted:
         return Certificate(tuple(granted), lowest, granted)
     # Limits that each can be kept alone contradict one another only together; then all of them are named.
+    if space.reach is None:
+        nearest = solve(space, partial(worst_excess, limits))
     alone = [limit for limit in limits if lowest[limit.name] > limit.value]
     together = {limit.name: float(limit.reached(nearest.points)[0]) for limit in alone or limits}
     return Certificate(tuple(together), lowest, together)

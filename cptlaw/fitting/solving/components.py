@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -122,14 +123,30 @@ def components(residual: Array, basis: Array, levels: Sequence[tuple[str, Labels
     # rows.
     scale = np.sqrt(np.maximum(np.diag(expected), 1e-300))
     matrix = expected / scale[:, None] / scale[None, :]
-    from scipy.optimize import nnls
-
     # Not below zero: the moment estimate of a small variance is negative about every other time, which no interval can
     # use.
-    result = nnls(matrix, seen / scale)[0] / scale if np.any(seen > 0) else np.zeros(count)
+    result = non_negative_solution(matrix, seen / scale) / scale if np.any(seen > 0) else np.zeros(count)
     names = (*(name for name, _ in kept), "point")
     first_guess = Components(names, tuple(label for _, label in kept), result)
     return Components(names, first_guess.labels, _shrunk(first_guess))
+
+
+def non_negative_solution(matrix: Array, values: Array) -> Array:
+    """Return what solves few linear equations best, by least squares, with no unknown below zero, (unknowns,)."""
+    # As `scipy.optimize.nnls` does, which takes longer to load than a forecast to make: of two or three unknowns every
+    # choice of those that are zero is tried, the fewest first.
+    count = matrix.shape[1]
+    best, least = np.zeros(count), float(values @ values)
+    for size in range(count, 0, -1):
+        for some in combinations(range(count), size):
+            trial = np.zeros(count)
+            trial[list(some)] = np.linalg.lstsq(matrix[:, some], values, rcond=None)[0]
+            missed = float(np.sum((matrix @ trial - values) ** 2))
+            if (trial >= 0).all() and missed < least:
+                best, least = trial, missed
+        if size == count and (best > 0).all():
+            break  # nothing is below zero without the bound
+    return best
 
 
 def _shrunk(result: Components) -> Array:

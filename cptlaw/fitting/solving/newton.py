@@ -24,8 +24,10 @@ MIN_DAMPING, MAX_DAMPING = 1e-12, 1e9
 NEAR = 1e-3  # of the objective: what a start that is near promises
 CRAWLS = 0.1  # of the last promise: where least squares promise more than this again when near, Newton takes over
 LEAST_SQUARES = 30  # steps of theirs at most
+FAR_CUT = 10.0  # times the longest move: from here least squares crawl
+SEVERAL = 10  # steps: more than what is left from where steps promise less and less
 NEAR_DAMPING = 1e-2
-CONVERGED, OUT_OF_STEPS = 0, 1
+CONVERGED, OUT_OF_STEPS, ABOVE = 0, 1, 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +43,7 @@ class Descent:
     total
         The objective with penalties, (s,).
     status
-        `CONVERGED` or `OUT_OF_STEPS`, (s,).
+        `CONVERGED`, `OUT_OF_STEPS`, or `ABOVE` the most that is of interest, (s,).
     """
 
     c: Array
@@ -53,7 +55,14 @@ class Descent:
 
 # A trial step may overflow on its way; its objective is then infinite and the step is refused.
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
-def descend(goal: Objective, c: Array, z: Array, iterations: int = 200, tolerance: float | Array = 1e-13) -> Descent:
+def descend(
+    goal: Objective,
+    c: Array,
+    z: Array,
+    iterations: int = 200,
+    tolerance: float | Array = 1e-13,
+    most: float | Array = np.inf,
+) -> Descent:
     """Minimise from each start.
 
     Parameters
@@ -64,8 +73,12 @@ def descend(goal: Objective, c: Array, z: Array, iterations: int = 200, toleranc
         Most steps.
     tolerance
         A problem is done when the step promises less than this fraction of its objective; one for all, or (s,).
+    most
+        A problem is done as well where several steps such as its last would leave it above this without the wanted
+        forecast; one for all, or (s,).
     """
     problem, tolerances = goal.problem, np.broadcast_to(tolerance, len(c))
+    limits = np.broadcast_to(most, len(c))
     v = np.clip(np.concatenate([c, z], axis=1), problem.low, problem.high)
     s = len(v)
     objective, total, status = np.empty(s), np.empty(s), np.full(s, OUT_OF_STEPS)
@@ -76,18 +89,18 @@ def descend(goal: Objective, c: Array, z: Array, iterations: int = 200, toleranc
         rows = np.arange(first, min(first + per_block, s))
         for order, steps, damping in passes:
             v[rows], objective[rows], total[rows], status[rows] = _descend_block(
-                goal.take(rows), v[rows], order, steps, tolerances[rows], damping
+                goal.take(rows), v[rows], order, steps, (tolerances[rows], limits[rows]), damping
             )
-            rows = rows[status[rows] != CONVERGED]
+            rows = rows[status[rows] == OUT_OF_STEPS]
             if not len(rows):
                 break
     return Descent(v[:, : problem.k], v[:, problem.k :], objective, total, status)
 
 
 def _descend_block(
-    goal: Objective, v: Array, order: int, iterations: int, tolerance: Array, first_damping: float
+    goal: Objective, v: Array, order: int, iterations: int, ends: tuple[Array, Array], first_damping: float
 ) -> tuple[Array, Array, Array, NDArray[np.int_]]:
-    problem, k = goal.problem, goal.problem.k
+    problem, k, (tolerance, most) = goal.problem, goal.problem.k, ends
     v = v.copy()
     state = goal.evaluate(v, order)
     damping = np.full(len(v), first_damping)
@@ -104,7 +117,7 @@ def _descend_block(
         step = step * np.minimum(1.0, MAX_STEP / np.maximum(reach, 1e-300))
         trial_v = np.clip(here + step, problem.low, problem.high)
         trial = goal.take(active).evaluate(trial_v, order)
-        old, new = state["total"][active], trial["total"]
+        old, new, new_unforced = state["total"][active], trial["total"], trial["unforced"]
         # The last digits of the sum are rounding: a tie counts as progress so that the promise can decide.
         better = new <= old
         took = active[better]
@@ -115,13 +128,17 @@ def _descend_block(
         # A promise made under heavy damping means little; a promise refused at the rounding level means the end.
         done = (promise <= floor) & ((damping[active] <= 0.1) | ~better)
         done |= ~better & (damping[active] >= 1e8)
+        # A heavily damped step promises too little.
+        above = ~done & better & (damping[active] <= 1.0) & (new_unforced - SEVERAL * promise > most[active])
         # Of seven settings tried on the pilot and on synthetic D-CPT data all reached the same optima; these factors
         # left the fewest starts without convergence.
         damping[active] = np.clip(
             np.where(better, damping[active] * 0.2, damping[active] * 4.0), MIN_DAMPING, MAX_DAMPING
         )
-        status[active[done]] = CONVERGED
+        status[active[done]], status[active[above]] = CONVERGED, ABOVE
+        done |= above
         if order == 1:
+            done |= (reach[:, 0] > FAR_CUT) & (damping[active] <= 0.1) & np.isfinite(most[active])
             done |= better & (damping[active] <= 0.1) & (promise <= NEAR * old) & (promise > CRAWLS * last[active])
         last[active] = promise
         active = active[~done]

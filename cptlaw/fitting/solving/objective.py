@@ -96,6 +96,8 @@ class Objective:
     def evaluate(self, v: Array, order: int = 2) -> dict[str, Array]:
         """Return data part, total, gradient, Hessian and the majorising Gauss-Newton matrix at v, (s, v).
 
+        Beside them stands the total without the wanted forecast, under "unforced".
+
         With ``order`` 1 no second derivatives are taken, and the majorising matrix stands for the Hessian.
         """
         problem, delta, weights = self.problem, self.delta, self.weights
@@ -137,6 +139,7 @@ class Objective:
         }
         if self.penalty is not None:
             _add(result, *squares(problem, v, self.penalty, loss.scales, tilted, order))
+        result["unforced"] = result["total"].copy()
         if self.forecast is not None:
             at_point = LossAt.of(problem.moved_to(self.forecast.x), v, order, loss.scales)
             _add(result, *self.forecast.squares(at_point, order))

@@ -129,36 +129,40 @@ class Tracer:
         shifts = gradients @ self.inverse
         variance = np.maximum(np.sum(shifts * gradients, axis=1), 1e-300)
         asked: list[Array] = []
+        later: list[Array] = []
         for limit, spread in zip(limits, variance, strict=True):
             # Where a parabola with the curvature of the optimum would meet the limit: right for most rows, and only a
             # first guess.
             end = float(np.clip(np.sqrt(2.0 * limit * spread), NEAREST, FARTHEST / FIRST[1]))
             near = _drawn(end * FIRST, end, limit)
+            asked.append(np.concatenate([side * near[::side] for side in sides]))
+            # From the optimum the way is long, and cut by the most that a step may be; from near places it is not.
             far = AFAR[near[-1] < AFAR]
-            by_side = {-1: (-far[::-1], -near[::-1]), 1: (near, far)}
-            asked.append(np.concatenate([part for side in sides for part in by_side[side]]))
+            later.append(np.concatenate([side * far[::side] for side in sides]))
         states = [{side: _Side() for side in sides} for _ in traces]
         # Along the linear profile, on which most traces stay: the first guess then needs a step or two.
         ahead = shifts / variance[:, None]  # how far the coordinates move for a unit of log loss
-        first = True
-        for _ in range(ROUNDS):
+        tolerance = TOLERANCE * limits / np.maximum(self.least, limits)
+        for turn in range(ROUNDS):
             of_row = np.repeat(np.arange(len(traces)), [len(values) for values in asked])
             if not len(of_row):
                 break
             shift = np.concatenate(asked)
             wanted = centres[of_row] + shift
-            start = self._nearest(traces, of_row, wanted)
-            if first:
-                start = self._better(start, best + shift[:, None] * ahead[of_row], rows, of_row, wanted)
-            first = False
-            tolerance = TOLERANCE * limits / np.maximum(self.least, limits)
-            self._descend(traces, rows, of_row, wanted, start, tolerance[of_row])
+            start, at = self._nearest(traces, of_row, wanted)
+            far = np.isin(np.abs(shift), AFAR) & (turn == 1)
+            if turn == 0 or far.any():
+                along = start + np.where((turn == 0) | far, wanted - at, 0.0)[:, None] * ahead[of_row]
+                start = self._better(start, along, rows, of_row, wanted)
+            # Afar it is enough that a descent will not come below the limit; near, the rise itself is read.
+            most = np.where(far, self.least + limits[of_row], np.inf)
+            self._descend(traces, rows, of_row, wanted, start, (tolerance[of_row], most))
             for i, trace in enumerate(traces):
                 if len(asked[i]):
                     away = trace.log_loss - centres[i]
-                    asked[i] = np.concatenate(
-                        [side * _ask_next(side * away, trace, limits[i], states[i][side]) for side in sides]
-                    )
+                    next_ones = [side * _ask_next(side * away, trace, limits[i], states[i][side]) for side in sides]
+                    asked[i] = np.concatenate([*next_ones, later[i]])
+            later = [np.zeros(0)] * len(traces)
         return traces
 
     def log_losses(self, at: Array, rows: Letters) -> Array:
@@ -172,16 +176,17 @@ class Tracer:
         logs: Array = np.log(np.maximum(np.broadcast_to(losses, (len(at), size)), 1e-300))
         return logs
 
-    def _nearest(self, traces: list[Trace], of_row: NDArray[np.int_], wanted: Array) -> Array:
-        """Return the place of the row's trace that is best for each wanted value, so that no step is lost."""
-        starts = np.empty((len(wanted), self.optima.shape[1]))
+    def _nearest(self, traces: list[Trace], of_row: NDArray[np.int_], wanted: Array) -> tuple[Array, Array]:
+        """Return the place of the row's trace that is best for each wanted value, and the log loss there."""
+        starts, at = np.empty((len(wanted), self.optima.shape[1])), np.empty(len(wanted))
         for i in np.unique(of_row):
             trace, mine = traces[i], of_row == i
             # By the objective of the descent to come: a place with a low rise far from the wanted loss is no better
             # start than one beside it that lies higher.
             penalty = 0.5 * STIFFNESS * (trace.log_loss - wanted[mine, None]) ** 2
-            starts[mine] = trace.at[(trace.rise + penalty).argmin(axis=1)]
-        return starts
+            place = (trace.rise + penalty).argmin(axis=1)
+            starts[mine], at[mine] = trace.at[place], trace.log_loss[place]
+        return starts, at
 
     def _better(self, start: Array, guess: Array, rows: Letters, of_row: NDArray[np.int_], wanted: Array) -> Array:
         """Return the better of two starts of each descent."""
@@ -204,15 +209,15 @@ class Tracer:
         of_row: NDArray[np.int_],
         wanted: Array,
         start: Array,
-        tolerance: Array,
+        ends: tuple[Array, Array],
     ) -> None:
         """Descend to the wanted values and add where each ended to the trace of its row."""
         problem, k = self.goal.problem, self.goal.problem.k
         goal = self._drawn_to(rows, of_row, wanted)
-        solution = newton.descend(goal, start[:, :k], start[:, k:], STEPS, tolerance)
+        solution = newton.descend(goal, start[:, :k], start[:, k:], STEPS, *ends)
         at = np.concatenate([solution.c, solution.z], axis=1)
         rise = solution.objective + penalty_of(problem, at, self.goal.penalty) - self.least
-        settled = solution.status == newton.CONVERGED
+        settled = solution.status != newton.OUT_OF_STEPS
         for i in np.unique(of_row):
             trace, mine = traces[i], of_row == i
             there = self.log_losses(at[mine], _one(rows, i))[:, 0]
@@ -250,12 +255,12 @@ def _one(rows: Letters, i: int) -> Letters:
 
 
 def _drawn(distance: Array, end: float, limit: float) -> Array:
-    """Return what to ask for so that the descent ends at these distances, the rise being `limit` at `end`.
+    """Return what to ask for so that descents end at these distances, the rise being `limit` at `end`; each once.
 
     The penalty is no wall: the profile's own slope holds the forecast back, the farther the steeper.
     """
     asked = distance * (1.0 + 2.0 * limit / (end * end * STIFFNESS))
-    return np.minimum(asked, np.maximum(distance, FARTHEST))
+    return np.unique(np.minimum(asked, np.maximum(distance, FARTHEST)))
 
 
 def _ask_next(distance: Array, trace: Trace, limit: float, side: _Side) -> Array:

@@ -4,12 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from facts import refused
+from scipy.optimize import nnls
 
 import cptlaw as cl
 from cptlaw.fitting.checking.distance import directions_of, outside, unseen, worst
 from cptlaw.fitting.learned import leaving_out, numbers, studies
 from cptlaw.fitting.learned.priors import learned_prior, pooled
-from cptlaw.fitting.solving.components import base_models, components, orthonormal
+from cptlaw.fitting.solving.components import base_models, components, non_negative_solution, orthonormal
 from cptlaw.fitting.solving.huber import NOISE_FLOOR, normal_weight
 from cptlaw.fitting.solving.identifiability import jacobian
 from cptlaw.fitting.uncertainty.discrepancy import Scale, discrepancy, usual_rate
@@ -222,6 +223,15 @@ def test_variance_components_are_found(seed):
     assert np.sqrt(found.variances) == pytest.approx([2.0, 1.0, 1.0], rel=0.3)
     along = components(fitted, basis, (("run", np.arange(720)),))
     assert along.names == ("point",)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_variance_is_below_zero(seed):
+    rng = np.random.default_rng(seed)
+    count = 1 + seed % 4
+    matrix = np.eye(count) + 0.3 * rng.random((count, count))
+    values = matrix @ rng.standard_normal(count)
+    assert non_negative_solution(matrix, values) == pytest.approx(nnls(matrix, values)[0], abs=1e-12)
 
 
 def test_discrepancy_grows_outside_and_is_nothing_inside():
