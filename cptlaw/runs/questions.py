@@ -57,6 +57,14 @@ def questions(runs: Runs, where: str | None = None) -> tuple[Question, ...]:
     where
         Filter of the rows that are meant: a column that varies elsewhere alone does no harm.
     """
+    key = ("questions", where, *runs.frame.columns)
+    if key not in runs.noticed:
+        runs.noticed[key] = _questions(runs, where)
+    found: tuple[Question, ...] = runs.noticed[key]
+    return found
+
+
+def _questions(runs: Runs, where: str | None) -> tuple[Question, ...]:
     rows = runs if where is None else runs.where(where)
     found, roles = _of_columns(rows, rows.frame.columns)
     if not found and "run" not in (*rows.assumed, *rows.settled):

@@ -1,5 +1,6 @@
 """What is asked of columns that are read as nothing, and that no choice is absurd."""
 
+import importlib
 import itertools
 
 import pandas as pd
@@ -112,3 +113,17 @@ def test_the_first_of_several_choices_for_an_input_is_proposed():
     share = Question("r", "What is r?", ("replay=r%", "replay=1-r%", "ignore=r"), "", True)
     last = str(UnreadColumnError("runs.csv", (tokens, share))).splitlines()[-1]
     assert last.endswith("--columns 'tokens=d:B,replay=r%'")
+
+
+def test_a_table_is_asked_about_once_and_again_where_it_has_another_column(monkeypatch):
+    runs, made = cl.examples.load("en-fr-pilot"), []
+    questions = importlib.import_module("cptlaw.runs.questions")
+    whole = questions._questions
+    monkeypatch.setattr(questions, "_questions", lambda *asked: made.append(asked) or whole(*asked))
+    for law in ("chinchilla", "ptpp-floor", "dcpt-l3"):
+        cl.check(law, runs, on="target")
+    cl.check("chinchilla", runs, on="target", where="replay > 0")
+    assert [where for _, where in made] == [None, "replay > 0"]
+    runs.frame["weight"] = runs.frame["replay"] * 2.0
+    questions.questions(runs)
+    assert len(made) == 3
