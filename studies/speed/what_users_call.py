@@ -3,8 +3,9 @@
     python -m studies what_users_call [--against REVISION] [--repeats 3] [--quick] [--write]
 
 Each pass is a fresh process that does all of it in this order, as a session of a user would; passes of the two
-versions take turns, and the least of each time counts, as others on the machine can only add to it. What a version does
-not know is "-". With --write the table goes into studies/benchmarks.md, last version and this one side by side.
+versions take turns, and the least of each time counts, as others on the machine can only add to it. Modules are loaded
+beforehand, from bytecode after the first pass. What a version does not know is "-". With --write the table goes into
+studies/benchmarks.md, last version and this one side by side.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ def works(folder: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
 
     import cptlaw as cl
 
+    for name in ("fit", "load_fit", "answer", "compare"):
+        getattr(cl, name)  # loads what is behind it
     matrices = np.random.default_rng(0).standard_normal((3000, 30, 30))
     yield REFERENCE, lambda: np.linalg.eigvalsh(matrices + matrices.transpose(0, 2, 1))
     runs = cl.examples.load("en-fr-pilot")
@@ -97,14 +100,17 @@ def measure(quick: bool) -> dict[str, float | None]:
     return found
 
 
-def in_passes(checkouts: dict[str, Path], repeats: int, quick: bool) -> dict[str, dict[str, float | None]]:
+def in_passes(
+    checkouts: dict[str, Path], repeats: int, quick: bool, bytecode: str
+) -> dict[str, dict[str, float | None]]:
     """Return the least of each number over passes, by checkout."""
     least: dict[str, dict[str, float | None]] = {name: {} for name in checkouts}
+    settings = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": ""}
     for _ in range(repeats):
         for name, checkout in checkouts.items():
             ended = subprocess.run(
                 [sys.executable, "-W", "ignore", str(Path(__file__).resolve()), "--json", *(["--quick"] * quick)],
-                env={**os.environ, "PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+                env={**os.environ, **settings, "PYTHONPATH": str(checkout), "PYTHONPYCACHEPREFIX": bytecode},
                 stdout=subprocess.PIPE, text=True, check=True, cwd=checkout,
             )  # fmt: skip
             for work, spent in json.loads(ended.stdout).items():
@@ -151,7 +157,7 @@ def main() -> None:
             add = ["git", "worktree", "add", "--quiet", "--detach", str(checkouts[asked.against]), asked.against]
             subprocess.run(add, cwd=ROOT, check=True)
         try:
-            least = in_passes(checkouts, 1 if asked.quick else asked.repeats, asked.quick)
+            least = in_passes(checkouts, 1 if asked.quick else asked.repeats, asked.quick, f"{folder}/bytecode")
         finally:
             if asked.against:
                 gone = ["git", "worktree", "remove", "--force", str(checkouts[asked.against])]
