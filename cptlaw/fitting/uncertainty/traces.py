@@ -151,8 +151,10 @@ class Tracer:
             wanted = centres[of_row] + shift
             start, at = self._nearest(traces, of_row, wanted)
             far = np.isin(np.abs(shift), AFAR) & (turn == 1)
-            if turn == 0 or far.any():
-                along = start + np.where((turn == 0) | far, wanted - at, 0.0)[:, None] * ahead[of_row]
+            if turn == 0:
+                start = self._better(start, best + shift[:, None] * ahead[of_row], rows, of_row, wanted)
+            elif far.any():
+                along = start + np.where(far, wanted - at, 0.0)[:, None] * ahead[of_row]
                 start = self._better(start, along, rows, of_row, wanted)
             # Afar it is enough that a descent will not come below the limit; near, the rise itself is read.
             most = np.where(far, self.least + limits[of_row], np.inf)
