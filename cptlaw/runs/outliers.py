@@ -358,7 +358,7 @@ def _between_pairs(rows: pd.DataFrame, code: npt.NDArray[np.intp], n: int) -> tu
             bins = [np.round(5.0 * np.log(tokens / scale)) for scale in (rows["n_params"].to_numpy(dtype=float), 1.0)]
     # Ladders have the same tokens for each parameter, other designs the same tokens.
     cells = pd.DataFrame({"loss": np.log(rows["loss"].to_numpy(dtype=float)), "size": code})
-    by_bin = [_gaps(cells, [*(one.to_numpy() for one in alike), place, "size"], n) for place in bins]
+    by_bin = [_gaps(cells, [*(one.to_numpy() for one in alike), place], n) for place in bins]
     gaps = max(by_bin, key=lambda some: sum(map(len, some.values())))
     if not gaps:
         return None
@@ -381,7 +381,8 @@ def _between_pairs(rows: pd.DataFrame, code: npt.NDArray[np.intp], n: int) -> tu
 
 def _gaps(cells: pd.DataFrame, keys: Sequence[object], n: int) -> dict[tuple[int, int], Floats]:
     """Return the differences in log loss between two sizes in rows that are alike in all keys, where there are any."""
-    wide = cells.groupby([*keys], dropna=False)["loss"].mean().unstack("size")
+    # The column by itself: to group a table by arrays, pandas writes each of them out as text first.
+    wide = cells["loss"].groupby([*keys, cells["size"]], dropna=False).mean().unstack("size")
     values = wide.reindex(columns=range(n)).to_numpy(dtype=float)
     moved = {(i, j): values[:, j] - values[:, i] for i in range(n) for j in range(i + 1, n)}
     return {pair: known for pair, one in moved.items() if len(known := one[np.isfinite(one)])}

@@ -30,8 +30,10 @@ def correlation_within(first: Floats, second: Floats, alike: Sequence[Floats]) -
     >>> correlation_within(np.array([1.0, 2.0, 5.0, 6.0]), np.array([3.0, 2.0, 9.0, 8.0]), [np.array([0, 0, 1, 1.0])])
     -1.0
     """
-    pair = pd.DataFrame({"first": first, "second": second})
-    pair -= pair.groupby(list(alike) or np.zeros(len(pair))).transform("mean")
+    # One after another: to group a table by arrays, pandas writes each of them out as text first.
+    both = {"first": pd.Series(first, dtype=float), "second": pd.Series(second, dtype=float)}
+    keys = list(alike) or np.zeros(len(first))
+    pair = pd.DataFrame({name: one - one.groupby(keys).transform("mean") for name, one in both.items()})
     size = float(np.prod((pair.to_numpy() ** 2).sum(axis=0))) ** 0.5
     return float((pair["first"] * pair["second"]).sum()) / size if size > 0 else None
 
