@@ -7,9 +7,10 @@ nothing besides their declaration: inputs that laws read (``law_input``) and upp
 Nothing heavy is imported: ``--help`` reads this file.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from os import PathLike
 from typing import Annotated, Any, Literal, Required, Self, TypeAlias, TypedDict, get_type_hints
 
 from cptlaw.errors import UsageError, did_you_mean
@@ -35,6 +36,9 @@ from cptlaw.units import format_quantity
 
 # A number, or text such as `"8.1B"`, `"2%"`, `"1e20"`; `None` as if it had not been given.
 Quantity: TypeAlias = float | str | None
+# Numbers by name, as a mapping or as texts such as `"code=2%"`; and several numbers, as `"1B,8B"` or one by one.
+Named: TypeAlias = Mapping[str, float | str] | Iterable[str] | str | None
+Several: TypeAlias = Iterable[float | str] | float | str | None
 
 Measure = Literal["relative", "absolute"]
 MEASURES: tuple[Measure, ...] = ("relative", "absolute")
@@ -148,9 +152,9 @@ class TargetLimit(TypedDict, total=False):
 class PointLimits(TypedDict, total=False):
     """Limits in points, on scores that are fitted for them."""
 
-    min_score: Annotated[Any, Entry(points, "Least score, as in gsm8k=60%.", "NAME=X", several="min")]
-    max_drop: Annotated[Any, Entry(points, "Limit on points lost, as in mmlu=1pt.", "NAME=X", several="max-drop")]
-    base_score: Annotated[Any, Entry(points, "The base model's score.", "NAME=X", several="base-score")]
+    min_score: Annotated[Named, Entry(points, "Least score, as in gsm8k=60%.", "NAME=X", several="min")]
+    max_drop: Annotated[Named, Entry(points, "Limit on points lost, as in mmlu=1pt.", "NAME=X", several="max-drop")]
+    base_score: Annotated[Named, Entry(points, "The base model's score.", "NAME=X", several="base-score")]
 
 
 class ScoreLimits(PointLimits, total=False):
@@ -233,25 +237,27 @@ class MixOfCorpora(KnownModel, Intervals, ScoreLimits, Risk, total=False):
         Quantity, amount("1B", "Parameters of the model, where the laws read them.", "N", law_input=True)
     ]
     minimise: Annotated[
-        Any,
+        Named,
         _named(_POSITIVE, "Weight of an eval's loss in what is minimised. [default: all alike]", "W", "minimise"),
     ]
-    max_forgetting: Annotated[Any, _named(quantity, "Limit on forgetting, as in web=2%.", "X", "max-forgetting")]
-    max_loss: Annotated[Any, _named(_POSITIVE, "Highest loss of an eval, in the unit of the table.", "L", "max-loss")]
+    max_forgetting: Annotated[Named, _named(quantity, "Limit on forgetting, as in web=2%.", "X", "max-forgetting")]
+    max_loss: Annotated[Named, _named(_POSITIVE, "Highest loss of an eval, in the unit of the table.", "L", "max-loss")]
     base_loss: Annotated[
-        Any,
+        Named,
         _named(_POSITIVE, "Base model's loss on an eval, from which forgetting counts.", "L0", "base-loss"),
     ]
     forgetting: Annotated[str, word(MEASURES, "Forgetting as a share of the base model's loss, or in nats.")]
     unique_tokens: Annotated[
-        Any,
+        Named,
         _named(_POSITIVE, "Tokens that there are of a corpus, as in math=5B.", "U", "unique"),
     ]
     repetition: Annotated[
         str, word(REPETITION, "Read a pool once, or repeat it at the discounted worth of Muennighoff et al.")
     ]
-    min_share: Annotated[Any, _named(share, "Smallest share of a corpus. [default: the fitted one]", "R", "min-share")]
-    max_share: Annotated[Any, _named(share, "Largest share of a corpus. [default: the fitted one]", "R", "max-share")]
+    min_share: Annotated[
+        Named, _named(share, "Smallest share of a corpus. [default: the fitted one]", "R", "min-share")
+    ]
+    max_share: Annotated[Named, _named(share, "Largest share of a corpus. [default: the fitted one]", "R", "max-share")]
 
 
 class Allocate(KnownModel, Intervals, ScoreLimits, Risk, OneCorpus, total=False):
@@ -267,16 +273,23 @@ class NextRuns(Intervals, total=False):
     at: Required[Annotated[Any, Entry(as_given, "The forecast that matters, as in n_params=8B,tokens=20B.", "K=V,..")]]
     budget: Required[Annotated[Quantity, amount("1e20", "Compute for runs and new base models, as in 1e20.", "FLOPS")]]
     n: Annotated[int | None, Entry(partial(count, least=1), "Limit on cells.", "N", default=24)]
-    sizes: Annotated[Any, Entry(as_given, "Sizes to choose from. [default: half the smallest to the asked one]", "N,N")]
-    ptpps: Annotated[Any, Entry(as_given, "Pre-training budgets to choose from. [default: seen to asked]", "P,P")]
-    replays: Annotated[Any, Entry(as_given, "Mixes to choose from. [default: seen ones and the asked one]", "R,R")]
-    tokens: Annotated[Any, Entry(as_given, "Lengths to choose from. [default: from an eighth of the longest]", "D,D")]
+    sizes: Annotated[
+        Several, Entry(as_given, "Sizes to choose from. [default: half the smallest to the asked one]", "N,N")
+    ]
+    ptpps: Annotated[Several, Entry(as_given, "Pre-training budgets to choose from. [default: seen to asked]", "P,P")]
+    replays: Annotated[Several, Entry(as_given, "Mixes to choose from. [default: seen ones and the asked one]", "R,R")]
+    tokens: Annotated[
+        Several, Entry(as_given, "Lengths to choose from. [default: from an eighth of the longest]", "D,D")
+    ]
 
 
 class KnownRun(TypedDict, total=False):
     """What is known of a run with a schedule."""
 
-    schedules: Annotated[Any, Entry(as_given, "Schedules file. [default: those of the fits]", "F")]
+    schedules: Annotated[
+        Mapping[str, object] | PathLike[str] | str | None,
+        Entry(as_given, "Schedules file. [default: those of the fits]", "F"),
+    ]
     run: Annotated[str | None, Entry(as_given, "The run of it whose base model is meant, where they differ.", "RUN")]
     replay: Annotated[Quantity, Entry(share, "Share of the source corpus in the mix, where a law reads it.", "R")]
     n_params: Annotated[Quantity, amount("106M", "Parameters of the model, where a law reads them.", "N")]
@@ -287,7 +300,7 @@ class ScheduleOfRun(KnownRun, Limits, TargetLimit, ScoreLimits, BaseLoss, Interv
 
     weight_source: Annotated[Quantity, Entry(share, "Weight of the source loss, 0 to 1; the target has the rest.", "W")]
     vary: Annotated[
-        Any,
+        Iterable[str] | str,
         Entry(
             as_given,
             "What may be chosen: peak, decay, end, rewarmup, replay, steps, loss-potential.",
@@ -295,7 +308,10 @@ class ScheduleOfRun(KnownRun, Limits, TargetLimit, ScoreLimits, BaseLoss, Interv
             default="peak",
         ),
     ]
-    ranges: Annotated[Any, Entry(as_given, "Another range. May be repeated.", "NAME=LOW:HIGH", several="range")]
+    ranges: Annotated[
+        Mapping[str, tuple[float, float]] | Iterable[str] | None,
+        Entry(as_given, "Another range. May be repeated.", "NAME=LOW:HIGH", several="range"),
+    ]
     max_steps: Annotated[Quantity, amount("20K", "Limit on optimiser steps of CPT, as in 20K.", "K")]
     minimise: Annotated[
         str | None,

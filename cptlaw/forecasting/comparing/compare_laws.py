@@ -34,6 +34,7 @@ from cptlaw.laws import Law, law
 from cptlaw.laws.calculus import Array
 from cptlaw.result import Progress
 from cptlaw.runs import Runs
+from cptlaw.runs.table import RunsLike
 from cptlaw.signatures import spell_out
 
 JUDGED = ["run", "base_model", "loss", "merge_weight", *ALIKE]
@@ -66,7 +67,7 @@ class _Outcome:
 
 def compare(
     laws: Any,
-    runs: Any = None,
+    runs: RunsLike | None = None,
     on: str | None = None,
     *,
     where: str | None = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Unpack
+from typing import Unpack
 
 import pandas as pd
 
@@ -22,8 +22,9 @@ from cptlaw.forecasting.verbs.arguments import parse_fit_arguments
 from cptlaw.laws import Law, law
 from cptlaw.result import Line, Result, Table, plain
 from cptlaw.runs import unread_findings
-from cptlaw.runs.points import as_points, in_tokens
+from cptlaw.runs.points import PointsLike, as_points, in_tokens
 from cptlaw.runs.sound import data_errors
+from cptlaw.runs.table import RunsLike
 from cptlaw.schedules import SchedulesLike
 from cptlaw.signatures import spell_out
 
@@ -84,13 +85,13 @@ class Check(Result):
 
 
 def check(
-    law_name: Any,
-    runs: Any = None,
+    law_name: str | Law | type[Law] | RunsLike | None,
+    runs: RunsLike | None = None,
     on: str | None = None,
     where: str | None = None,
     *,
     schedules: SchedulesLike | None = None,
-    at: Any = None,
+    at: PointsLike | None = None,
     **restraint: Unpack[GivenRestraint],
 ) -> Check | AutoCheck | ScoreCheck:
     """Check runs against a law without fitting it; of a score: which scores of the table carry signal, and why not.
@@ -113,7 +114,7 @@ def check(
         If rows, names or options are unusable.
     """
     refuse_others(restraint, GivenRestraint.__annotations__, "check")
-    law_name, runs, on, where = parse_fit_arguments(law_name, runs, on, where)
+    named, runs, on, where = parse_fit_arguments(law_name, runs, on, where)
     table, on, copied = resolve_score_or_eval(runs, on, "target")
     copied += unread_findings(table, where)
     points = pd.DataFrame() if at is None else in_tokens(as_points(at), table.frame)
@@ -122,11 +123,11 @@ def check(
     rows = table if where is None else table.where(where)
     # A fit looks at its own eval, which is neither source nor target perhaps.
     about = [*copied, *dict.fromkeys([*data_errors(rows), *(data_errors(rows, on) if on in rows.evals else ())])]
-    if law_name == "auto":
+    if named == "auto":
         refuse_restraint(restraint)
         of_auto = check_auto(table, on, where, schedules, points)
         return replace(of_auto, findings=by_severity([*about, *of_auto.findings]))
-    chosen = law(law_name)
+    chosen = law(named)
     training = training_rows(chosen, table, on, where, schedules)
     frame = training.chosen().frame
     problem = Problem(

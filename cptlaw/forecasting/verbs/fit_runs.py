@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import by_severity
@@ -28,14 +28,15 @@ from cptlaw.laws.base import Law
 from cptlaw.laws.score_law import known_score_laws
 from cptlaw.runs import Runs, unread_findings
 from cptlaw.runs.sound import data_errors
+from cptlaw.runs.table import RunsLike
 from cptlaw.schedules import SchedulesLike
 from cptlaw.signatures import options_checked
 
 
 @options_checked
 def fit(
-    law_name: Any,
-    runs: Any = None,
+    law_name: str | Law | type[Law] | RunsLike | None,
+    runs: RunsLike | None = None,
     on: str | None = None,
     where: str | None = None,
     *,
@@ -124,12 +125,12 @@ def fit(
         _refuse_given(of_rows, "is for a fit to runs, and no runs were given")
         return prior_fit(on or "target", base, shift)
     _refuse_given(vars(base), "says what a base model is without runs; with runs their rows say it")
-    law_name, runs, on, where = parse_fit_arguments(law_name, runs, on, where)
+    named, runs, on, where = parse_fit_arguments(law_name, runs, on, where)
     if restraint not in (None, "none"):
         raise UsageError(f"restraint={restraint!r}: expected none, which fits the rows alone.")
     table, on, copied = resolve_score_or_eval(runs, on)
     how: HowToFit = {**of_one, "seed": seed, "schedules": schedules, "restraint": restraint}
-    result = _fit_to_rows(law_name, table, on, where, how, known_shift(shift))
+    result = _fit_to_rows(named, table, on, where, how, known_shift(shift))
     return replace(result, findings=by_severity([*copied, *result.findings])) if copied else result
 
 
