@@ -89,7 +89,7 @@ def _digest(table: Runs, asked: tuple[object, ...]) -> bytes | None:
     return digest.digest()
 
 
-def what_decides(how: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def what_decides(how: Mapping[str, Any]) -> list[tuple[str, object]]:
     """Return options by name as they decide a fit: those given, in any order, and schedules by their phases."""
     given = {name: value for name, value in how.items() if value is not None and (name, value) != ("seed", 0)}
     if "schedules" in given:

@@ -12,8 +12,8 @@ import numpy as np
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
-from cptlaw.laws.calculus import Array
-from cptlaw.planning.loss import EVEN
+from cptlaw.laws.calculus import Array, Number
+from cptlaw.planning.loss import EVEN, LossBase
 from cptlaw.planning.options import label
 from cptlaw.planning.scenario import Measure, Question, options_of
 from cptlaw.planning.solve import Best, Limit, Points, Space, solve
@@ -40,7 +40,7 @@ class AboveBase:
     reference: Any
     measure: Measure
 
-    def of(self, loss: Any) -> Any:
+    def of(self, loss: Number) -> Number:
         """Return how far losses lie above the base model's."""
         return forgetting(loss, self.reference.loss, self.measure)
 
@@ -70,7 +70,7 @@ class AboveBase:
         return base * (1.0 + value) if self.measure == "relative" else base + value
 
 
-def forgetting(loss: Any, base: Any, measure: Measure) -> Any:
+def forgetting(loss: Number, base: Number, measure: Measure) -> Number:
     """Return the forgetting of source losses against a base model's."""
     return loss / base - 1.0 if measure == "relative" else loss - base
 
@@ -108,7 +108,7 @@ class Upper:
         return np.asarray(self.scale.of(result), dtype=float)
 
 
-def limit_on(name: str, about: str, value: float, loss: Any, scale: AboveBase | None, risk: float | None) -> Limit:
+def limit_on(name: str, about: str, value: float, loss: LossBase, scale: AboveBase | None, risk: float | None) -> Limit:
     """Return an upper limit on a loss, or on what a scale makes of it."""
     return Limit(name, value, Upper(loss, risk, scale), about, loss, scale)
 
@@ -314,7 +314,7 @@ def build_limits(
     return limits
 
 
-def check_risk(risk: float | None, limits: Sequence[Any]) -> None:
+def check_risk(risk: float | None, limits: Sequence[Limit]) -> None:
     """Refuse a probability without a limit, or with a loss whose fit cannot say how sure it is.
 
     Raises

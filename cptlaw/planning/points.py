@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from scipy import special
 
 from cptlaw.errors import UsageError, did_you_mean, require_type
@@ -158,7 +159,7 @@ def _base(given: Question, name: str, loss: Any, base_of: Callable[[Any], float]
 
 
 def score_fields(
-    losses: Mapping[str, Any], limits: Iterable[Any], points: Mapping[str, Any], interval: float | None
+    losses: Mapping[str, Any], limits: Iterable[Limit], points: Mapping[str, ArrayLike], interval: float | None
 ) -> dict[str, dict[str, float | None]]:
     """Return what to expect of each score at a mix: score, score_lo, score_hi, and base and drop where known.
 

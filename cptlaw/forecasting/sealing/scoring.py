@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,9 +63,9 @@ class Scores(Result):
             Table.of(self.frame.drop(columns="seal"), rows),
         ]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return rows, totals and findings as plain data."""
-        result: dict[str, Any] = plain({"rows": self.frame, "totals": self.totals, "findings": self.findings})
+        result: dict[str, object] = plain({"rows": self.frame, "totals": self.totals, "findings": self.findings})
         return result
 
 
@@ -168,7 +168,9 @@ def _score_one(seal: Seal, table: Runs) -> tuple[list[dict[str, object]], list[F
     return rows, notes
 
 
-def _matching(point: Any, frame: pd.DataFrame, where: str, table: Runs) -> list[dict[str, object]]:
+def _matching(
+    point: Mapping[str, str | float | None], frame: pd.DataFrame, where: str, table: Runs
+) -> list[dict[str, object]]:
     """Return one row for each run that was measured at a point: the nearest in tokens."""
     keep = np.ones(len(frame), dtype=bool)
     distance = np.zeros(len(frame))
@@ -196,7 +198,7 @@ def _matching(point: Any, frame: pd.DataFrame, where: str, table: Runs) -> list[
     return [{str(name): value for name, value in row.items()} for row in nearest.sort_index().to_dict("records")]
 
 
-def _row(seal: Seal, point: Any, measured: Any) -> dict[str, Any]:
+def _row(seal: Seal, point: Any, measured: Any) -> dict[str, object]:
     low, high, loss = point.get("lo"), point.get("hi"), float(measured["loss"])
     return {
         "seal": seal.label,
@@ -228,7 +230,7 @@ def _totals(frame: pd.DataFrame, seals: Sequence[Seal]) -> pd.DataFrame:
     return totals.sort_values(["on", "mean_absolute_error"], ignore_index=True)
 
 
-def _described(point: Any) -> str:
+def _described(point: Mapping[str, str | float | None]) -> str:
     inputs = [
         f"{name} {value if isinstance(value, str) else format_quantity(value)}"
         for name, value in point.items()

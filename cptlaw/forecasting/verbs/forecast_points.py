@@ -70,7 +70,7 @@ def forecast(
     >>> table["law"].tolist()
     ['ptpp-floor', 'ptpp-nearest']
     """
-    several: list[Any] = list(fits) if isinstance(fits, list | tuple) else [fits]
+    several: list[object] = list(fits) if isinstance(fits, list | tuple) else [fits]
     read: list[Any] = [load_fit(fit) if isinstance(fit, str | Path) else fit for fit in several]
     for fit in read:
         require_type(fit, Forecaster, "fits", "fits, as cl.fit(...) gives them, or their files")

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cptlaw.laws.calculus import Array
+from cptlaw.laws.calculus import Array, Number
 
 ORDER = 5  # steps of a panel at which F is evaluated: a few 1e-9 nats of the multi-power loss
 DISTANCE = 1.0  # of a panel from the row, in lengths of the panel, from which it may be summed as one
@@ -68,7 +68,7 @@ class Drops:
         first = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(int)
         return Drops(self.weight[nodes], self.log_rate[nodes], self.log_area[nodes], first)
 
-    def sum(self, values: Any) -> Array:
+    def sum(self, values: Number) -> Array:
         """Return the sum of weight x value by row, (n,)."""
         result = np.zeros(len(self))
         filled = self.first[1:] > self.first[:-1]

@@ -14,6 +14,7 @@ import pandas as pd
 from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.forecasting.scores import fit_all_scores
+from cptlaw.laws.base import Law
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.corpora.losses import base_model, build_losses, build_scores, corpora_of, measured_mixes
 from cptlaw.planning.corpora.pools import Pools
@@ -31,6 +32,7 @@ from cptlaw.planning.solve import Axis, Limit, Points, Space, Wider, certificate
 from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.metrics import unit_of
 from cptlaw.runs.schema import MIX
+from cptlaw.runs.table import RunsLike
 from cptlaw.units import format_percent
 
 SHARE = "share "  # before the name of a corpus: its share of the run, where repetition makes another one count
@@ -183,7 +185,9 @@ def _is_table(fits: object) -> bool:
     return isinstance(fits, str | Path) and not str(fits).endswith(".json")
 
 
-def _fitted(table: Any, law: Any, where: str | None, given: Question) -> tuple[dict[str, Any], dict[str, Any]]:
+def _fitted(
+    table: RunsLike, law: str | Law, where: str | None, given: Question
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the fits of the losses, and of the scores that limits name, unless these were given."""
     from cptlaw.forecasting.verbs import fit
 

@@ -245,7 +245,7 @@ def _between(plans: Sequence[MixPlan], best: MixPlan, value: str) -> float | Non
     return None if np.isclose(rate, rates, rtol=SAME_RATE).any() else rate
 
 
-def best_of(plans: Sequence[MixPlan], value: str) -> Any:
+def best_of(plans: Sequence[MixPlan], value: str) -> MixPlan:
     """Return the plan with the least value, of those for each measured rate; feasible ones before others."""
     worst = float("inf")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -152,7 +151,9 @@ def build_mixes(
     known |= pretraining_rate(fits.values(), known.get("n_params"))
     settings = [known]
     for name in CHOSEN:
-        levels: Any = [] if name in known else levels_to_choose(fits.values(), name, known.get("n_params"))
+        levels: list[float] | Array = (
+            [] if name in known else levels_to_choose(fits.values(), name, known.get("n_params"))
+        )
         settings = [each | {name: float(level)} for each in settings for level in levels] or settings
     return [_build(given, fits, each) for each in settings]
 

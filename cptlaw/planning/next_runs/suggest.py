@@ -127,7 +127,9 @@ def _fit_given(source: Any) -> Fit | ScoreFit | None:
     return source if isinstance(source, Fit) else None
 
 
-def _from_fit(whole: Fit | ScoreFit, others: Sequence[str], given: Question, levels: Mapping[str, Any]) -> Suggestion:
+def _from_fit(
+    whole: Fit | ScoreFit, others: Sequence[str], given: Question, levels: Mapping[str, object]
+) -> Suggestion:
     """Choose the runs that sharpen a forecast of a fit, by the rows that it was made of."""
     if others:
         raise UsageError(f"suggest: {label(others[0])} says how to fit, and a fit was given. Leave it out.")

@@ -19,7 +19,7 @@ from cptlaw.units import format_percent
 LITTLE = 0.3  # share of a score's doubt that is about the loss, below which runs for the loss help little
 
 
-def score_to_sharpen(table: Runs, on: str, where: str | None, law_name: Any, how: Mapping[str, Any]) -> ScoreFit | None:
+def score_to_sharpen(table: Runs, on: str, where: str | None, law_name: str, how: Mapping[str, Any]) -> ScoreFit | None:
     """Return the fitted score that is meant; ``None`` where `on` is a loss.
 
     Raises

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Unpack
@@ -125,7 +125,7 @@ class ScheduleQuestion:
         """The choices, with what follows from each."""
         return Space(self.range_.variables, self._points, Domain(STEP, seed=self.given.seed))
 
-    def chosen(self, point: Mapping[str, Any]) -> ScheduledMix:
+    def chosen(self, point: Mapping[str, float]) -> ScheduledMix:
         """Return the schedule and the mix of one point."""
         return self.range_.with_values({axis.name: float(point[axis.name]) for axis in self.range_.variables})
 
@@ -172,7 +172,7 @@ class ScheduleQuestion:
         forecast = Limit(name, most, partial(column, name=f"{loss.role}_loss"), about, loss, scale)
         return held(forecast, risk, spread, of_base if about == "forgetting" else None)
 
-    def near(self, solution: Solution, value: Any, tolerance: float) -> dict[str, tuple[float, float]]:
+    def near(self, solution: Solution, value: Callable[..., Array], tolerance: float) -> dict[str, tuple[float, float]]:
         """Return for each choice the range over which what is minimised stays near the best, the others held."""
         result = {}
         for axis in self.range_.variables:
@@ -211,7 +211,7 @@ def _goal(given: Question, losses: Mapping[str, CurveLoss], steps_vary: bool, li
 def _answer(
     question: ScheduleQuestion,
     solution: Solution,
-    value: Any,
+    value: Callable[..., Array],
     common: Mapping[str, Any],
     noticed: Sequence[Finding],
 ) -> SchedulePlan:

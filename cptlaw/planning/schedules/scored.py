@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +13,7 @@ from cptlaw.findings import Finding
 from cptlaw.forecasting.scores.error_rate import ErrorRate
 from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.laws.calculus import Array
+from cptlaw.laws.combined_law import AnyLaw
 from cptlaw.planning.loss import base_losses
 from cptlaw.planning.points import score_fits
 from cptlaw.planning.schedules.curve_loss import CurveLoss
@@ -39,7 +39,7 @@ class LossAtEnd:
     rows: pd.DataFrame
 
     @property
-    def law(self) -> Any:
+    def law(self) -> AnyLaw:
         """The law."""
         return self.loss.fit.law
 

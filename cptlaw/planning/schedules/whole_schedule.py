@@ -20,6 +20,7 @@ import numpy as np
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.laws.calculus import Array
+from cptlaw.laws.curve_law import CurveLaw
 from cptlaw.planning.loss import FitLike
 from cptlaw.planning.result import Plan, number_text, quantity_text
 from cptlaw.planning.scenario import WholeSchedule, documented, read_scenario
@@ -299,7 +300,7 @@ def loss_and_slopes(loss: CurveLoss, base: tuple[Phase, ...], lr: Array, replay:
     return float(np.ravel(jet.value)[0]), slopes
 
 
-def _slopes_of_s2(lr: Array, gains: Array, law: Any) -> Array:
+def _slopes_of_s2(lr: Array, gains: Array, law: CurveLaw) -> Array:
     """Return dS2/d eta_j of S2 = sum m_i eta_i^e over CPT, (n,); `gains` are its summands m_i eta_i^e."""
     power, decay = law.lr_power, float(law.decay)
     weight = lr**power
