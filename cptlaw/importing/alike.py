@@ -50,7 +50,7 @@ def require_differences(frame: pd.DataFrame, histories: Sequence[History], told:
         rate = rows["lr"].max() if "lr" in rows else None
         length = max((rows[name].max() for name in ("step", "tokens") if name in rows), default=1.0)
         # One of another length by a third follows another schedule, which tells it apart.
-        order = round(3.0 * float(np.log(max(length, 1.0)))) if length == length else None
+        order = round(3.0 * float(np.log(max(length, 1.0)))) if np.isfinite(length) else None
         alike[(*(_whole(rows[name]) for name in whole), _whole(pd.Series([rate])), order)].append(str(run))
     for runs in alike.values():
         apart = _furthest_apart(frame[frame["run"].isin(runs)]) if len(runs) > 1 else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NoReturn
@@ -130,10 +131,11 @@ def _last_resorts(wanted: list[str], free: list[str], label: str) -> dict[str, s
 
 
 def _refuse_twice(names: list[str], label: str) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
+    counts = Counter(names)
+    twice = sorted(name for name, count in counts.items() if count > 1)
     if twice:
         raise DataError(
-            f"{label}: column {twice[0]!r} appears {names.count(twice[0])} times in the header. "
+            f"{label}: column {twice[0]!r} appears {counts[twice[0]]} times in the header. "
             "Expected each name once; rename or remove one of them."
         )
 

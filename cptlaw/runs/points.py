@@ -187,7 +187,7 @@ def _check(frame: pd.DataFrame, label: str, needed: bool = True) -> None:
     problems = Problems(label)
     numbers = [name for name, column in COLUMNS.items() if column.numeric and name != "loss"]
     for name in frame.columns:
-        if name in numbers or name in mix_columns(frame.columns):
+        if name in numbers or mix_columns([name]):
             column = column_of(str(name))
             frame[name] = checked_numbers(frame[name], column, problems)
             remedy = "Fill in the value; a forecast needs every input."

@@ -106,7 +106,7 @@ def _is_mix_in_run(runs: Runs, name: str) -> bool:
 def _is_open(runs: Runs, name: str) -> bool:
     """Whether a column varies, is read as nothing, and may be a setting by its values."""
     frame = runs.frame
-    if name in COLUMNS or name in mix_columns(frame.columns) or name in runs.settled or name.startswith("unique_"):
+    if name in COLUMNS or mix_columns([name]) or name in runs.settled or name.startswith("unique_"):
         return False
     column = frame[name]
     levels = hashable(column).nunique(dropna=True)

@@ -4,6 +4,7 @@ import json
 import math
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from facts import lacks, refused
 from hypothesis import HealthCheck, given, settings
@@ -12,7 +13,7 @@ from log_files import cells, write
 
 import cptlaw as cl
 from cptlaw.errors import DataError, UsageError
-from cptlaw.importing.alike import pattern_of
+from cptlaw.importing.alike import pattern_of, require_differences
 from cptlaw.importing.assemble import assemble
 from cptlaw.importing.history import History, Record
 from cptlaw.importing.options import Wanted
@@ -38,6 +39,11 @@ def test_runs_that_nothing_tells_apart_are_an_error(tmp_path):
 def test_runs_of_another_length_are_told_apart_by_it(tmp_path):
     logs(tmp_path, short=[3.0, 2.5], long=[3.0, 2.8, 2.7, 2.6, 2.4])
     assert len(cl.import_logs(tmp_path)) == 7
+
+
+def test_a_length_without_end_is_none():
+    rows = pd.DataFrame({"run": ["a", "b"], "eval": "target", "loss": 2.5, "step": 10, "tokens": float("inf")})
+    require_differences(rows, [], [])  # no OverflowError
 
 
 def test_names_that_look_like_a_pattern_are_proposed(tmp_path):

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from bad_input import GOOD, HEADER, message_of, write
-from facts import lacks
+from facts import lacks, refused
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cptlaw.errors import CptlawError
+from cptlaw.errors import CptlawError, DataError
 from cptlaw.runs import read_runs
 
 
@@ -146,6 +146,13 @@ def test_a_wrong_encoding(tmp_path, encoding, parts):
 )
 def test_a_file_of_another_kind(tmp_path, content, part):
     assert part in message_of(write(tmp_path, content))
+
+
+def test_columns_are_bounded(tmp_path):
+    packed = gzip.compress(b"loss" + b",a" * 1_000_000 + b"\n1" + b",1" * 1_000_000)  # kilobytes
+    (tmp_path / "runs.csv.gz").write_bytes(packed)
+    with refused(DataError, "1,000,001 columns", "20,000"):
+        read_runs(tmp_path / "runs.csv.gz")
 
 
 def test_damaged_gzip(tmp_path):
