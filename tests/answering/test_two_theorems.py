@@ -32,8 +32,9 @@ def study(seed, role):
 @pytest.fixture(scope="module")
 def along():
     """Change from the base model and width at what is asked, (studies, 1 + rows, points) each."""
+    # Among them those of 24 more whose medians moved most, by .046 of the change or .009 of the interval.
     changes, widths = [], []
-    for seed, role in ((0, "source"), (1, "target"), (2, "target"), (3, "source"), (5, "source")):
+    for seed, role in ((0, "source"), (1, "target"), (2, "target"), (3, "source"), (44, "source"), (57, "target")):
         prior, asked, zero, rows, shift, base = study(seed, role)
         fits = [prior]
         fits += [cl.fit(pd.concat([zero, rows.head(count + 1)]), on=role, shift=shift) for count in range(ROWS)]
@@ -52,4 +53,4 @@ def test_the_expected_width_never_grows_with_a_row(along):
     _, widths = along
     expected = np.exp(np.log(widths).mean(axis=(0, 2)))
     assert (np.diff(expected) < 0).all()
-    assert (widths[:, 1:] / widths[:, :-1]).max() < 1.1
+    assert (widths[:, 1:] / widths[:, :-1]).max() < 1.0

@@ -133,3 +133,14 @@ def test_a_ratio_that_rows_do_not_see_has_a_prior_and_its_file_loads(runs, tmp_p
         cl.fit("chinchilla:bend=1.5", runs, "target", ROWS, prior=["B=1:3:log"])
     with pytest.raises(cl.errors.UsageError, match="not searched as a ratio"):
         cl.fit("chinchilla", runs, "target", ROWS, prior=["B=1:3:ratio"])
+
+
+@pytest.mark.parametrize(("law", "on"), [("chinchilla", "target"), ("kaplan", "source")])
+def test_a_law_from_scratch_on_rows_of_cpt_is_not_sure_of_what_it_misses(runs, law, on):
+    """What other ladders say of its exponents had taken 14 of 15 such tables from inside to outside."""
+    usual = "replay == 0.25 and lr_schedule == 'constant'"
+    fit = cl.fit(law, runs, on, where=f"{usual} and n_params < 120000")
+    rows = runs.on(on).where(f"{usual} and n_params > 120000 and tokens > 0").frame
+    low, high = fit.log_quantiles(rows, [0.05, 0.95])
+    loss = np.log(rows["loss"].to_numpy(dtype=float))
+    assert np.mean((low <= loss) & (loss <= high)) >= 0.8
