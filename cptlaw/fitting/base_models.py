@@ -50,6 +50,17 @@ def distance_between(one: Array, other: Array) -> Array:
     return np.asarray(np.abs((one[:, None] - other[None]) / _FADES).sum(axis=2), dtype=float)
 
 
+def nearness(at: Array, others: Array) -> Array:
+    """Return 1 at others, falling to 0 where size or budget differs by `MEASURED`, (n, m)."""
+    away = np.abs(at[:, None] - others[None]).max(axis=2) / MEASURED
+    return np.asarray(np.clip(1.0 - away, 0.0, 1.0), dtype=float)
+
+
+def _nearest(at: Array, others: Array) -> Array:
+    """Return how near the nearest of others is, (n,)."""
+    return np.asarray(nearness(at, others).max(axis=1, initial=0.0), dtype=float)
+
+
 def interpolate_residuals(at: Array, known: Array, errors: Array) -> tuple[Array, Array]:
     """Return errors carried to other base models, (n,), and the share of their variance that is left, (n,).
 
@@ -116,7 +127,7 @@ class BaseErrors:
         residuals = self.missed(base[list(KEYS)], base["loss"].to_numpy(dtype=float))
         finite = np.isfinite(residuals)
         self._known = coordinates(base)[finite]
-        own = self._near(self._known, self._run) >= 1.0 - LEAST
+        own = _nearest(self._known, self._run) >= 1.0 - LEAST
         self.usual = float(np.median(residuals[finite][own])) if own.any() else 0.0
         self._residuals = residuals[finite] - self.usual
 
@@ -132,14 +143,6 @@ class BaseErrors:
         except CptlawError:  # no law of it reads a base model
             return np.full(len(models), np.nan)
 
-    @staticmethod
-    def _near(at: Array, others: Array) -> Array:
-        """Return 1 at others, falling to 0 where size or budget differs by `MEASURED`, (n,)."""
-        if not len(others):
-            return np.zeros(len(at))
-        away = np.abs(at[:, None] - others[None]).max(axis=2) / MEASURED
-        return np.asarray(np.clip(1.0 - away, 0.0, 1.0).max(axis=1), dtype=float)
-
     def _of_models(self, models: Array) -> tuple[Array, Array]:
         """Return what is missed of base models, (u,), and how near those are whose runs were fitted, (u,)."""
         key = models.tobytes()
@@ -147,7 +150,7 @@ class BaseErrors:
         if result is None:
             with np.errstate(divide="ignore", invalid="ignore"):
                 at = np.log(models)
-            result = interpolate_residuals(at, self._known, self._residuals)[0], self._near(at, self._run)
+            result = interpolate_residuals(at, self._known, self._residuals)[0], _nearest(at, self._run)
             if len(self._asked) >= MOST_ASKED:
                 self._asked.clear()
             self._asked[key] = result

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from cptlaw.fitting.base_models import KEYS, LOSS, measured_bases
+from cptlaw.fitting.base_models import KEYS, LOSS, coordinates, measured_bases, nearness
 from cptlaw.fitting.cached import cached
 from cptlaw.fitting.checking.cuts import trained
 from cptlaw.fitting.learned.forgetting_and_gain import UNLIKE, Doubt, Outcome, changes
@@ -39,6 +39,7 @@ SAME = 1e-6  # relative difference up to which two sizes or budgets are one
 # twelve of thirteen tables where no base model was measured; 1.4 % over 35 base models beside others that were.
 GUESSED, GUESSED_BESIDE = 0.035, 0.015
 MEASURED = 0.003  # of a measured base loss: what two seeds differ by
+OPEN = 0.01  # variance of a base loss that no law reads, of which a measured one counts by half
 JITTER = 1e-8
 NO_WORD = 1e6  # variance of a change of which nothing is said: a base model's own
 
@@ -156,14 +157,19 @@ def _conditioned(fit: Fit, prior: StudyPrior, points: pd.DataFrame, runs: pd.Dat
     # How sure laws are of what few runs leave open is itself hardly known.
     wider = 1.0 + (RUNS / count) ** 2
     variance, together = by_laws * wider, together * wider
+    guessed = (GUESSED if fit.base.empty else GUESSED_BESIDE) ** 2
     for one in range(u):
         row, column = n + k + one, k + one
-        known = _base_loss(fit, bases.iloc[one])
-        if known is None:
-            more = (GUESSED if fit.base.empty else GUESSED_BESIDE) ** 2
+        known, near = _base_loss(fit, bases.iloc[one])
+        if not np.isfinite(mean[row]):  # no law reads base models: all that is known of this one is what was measured
+            mean[row], variance[row], together[row, :], together[:, column] = known, 0.0, 0.0, 0.0
+            more = OPEN * (1.0 - near) / max(near, JITTER) + MEASURED**2
         else:  # what was measured does not err with the laws
-            mean[row], variance[row], together[row, :], together[:, column] = np.log(known), 0.0, 0.0, 0.0
-            more = MEASURED**2
+            left = 1.0 - near
+            mean[row] = near * known + left * mean[row]
+            variance[row], together[row, :] = left**2 * variance[row], left * together[row, :]
+            together[:, column] *= left
+            more = near * MEASURED**2 + left * guessed
         variance[row] += more
         together[row, column] += more
     # Changes from the base model: what the laws say of them, and what the studies do.
@@ -190,18 +196,23 @@ def _conditioned(fit: Fit, prior: StudyPrior, points: pd.DataFrame, runs: pd.Dat
     return np.einsum("np,np->n", reach, pull[:, :, 0]), np.sqrt(left)
 
 
-def _base_loss(fit: Fit, model: pd.Series[Any]) -> float | None:
-    """Return the loss of a base model that was given with a point or measured; None where it was not."""
+def _base_loss(fit: Fit, model: pd.Series[Any]) -> tuple[float, float]:
+    """Return the log loss of a base model that was given or measured, and by how much it counts as this one, 0 to 1.
+
+    Whoever types 8B and 1,875 means the base model that was measured as 8.03B and 1,868.
+    """
     if fit.role == "source" and LOSS in model.index and np.isfinite(model[LOSS]):
-        return float(model[LOSS])
-    keys, losses = _measured_bases_of(fit)
-    same = np.isclose(keys, model[list(KEYS)].to_numpy(dtype=float), rtol=SAME, atol=0)
-    known = losses[same.all(axis=1)]
-    return float(known.mean()) if len(known) else None
+        return float(np.log(model[LOSS])), 1.0
+    at, losses = _measured_bases_of(fit)
+    if not len(at):
+        return 0.0, 0.0
+    near = nearness(np.log(model[list(KEYS)].to_numpy(dtype=float))[None], at)[0]
+    nearest = int(np.argmax(near))
+    return float(losses[nearest]), float(np.minimum(2.0 * near[nearest], 1.0))
 
 
 @cached
 def _measured_bases_of(fit: Fit) -> tuple[Array, Array]:
-    """Return size and budget (m, 2) and loss (m,) of the measured base models."""
+    """Return where the measured base models lie, (m, 2), and their log losses, (m,)."""
     base = measured_bases(fit.base)
-    return base[list(KEYS)].to_numpy(dtype=float), base["loss"].to_numpy(dtype=float)
+    return coordinates(base), np.log(base["loss"].to_numpy(dtype=float))

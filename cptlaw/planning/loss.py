@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import Finding
-from cptlaw.fitting.base_models import LOSS
+from cptlaw.fitting.base_models import KEYS, LOSS
 from cptlaw.fitting.cached import cached_stat
 from cptlaw.fitting.checking.distance import levels as levels_of
 from cptlaw.fitting.fit import Fit
@@ -182,7 +182,7 @@ class Loss(LossBase):
         """Return the same as columns by name, (n,) each."""
         given = {"replay": replay, "tokens": tokens, **more}
         chosen = dict(zip(given, np.broadcast_arrays(*map(np.atleast_1d, given.values())), strict=True))
-        values = {name: chosen.get(name, self.known.get(name)) for name in (*self.inputs, LOSS)}
+        values = {name: chosen.get(name, self.known.get(name)) for name in (*self.inputs, *KEYS, LOSS)}
         size = chosen["replay"].size
         return {
             name: np.array(np.ravel(one) if np.ndim(one) else np.full(size, one), dtype=float)

@@ -1,5 +1,7 @@
 """From no run to few: rows that equal the forecast leave it where it is, and one more run never makes it less sure."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -107,3 +109,77 @@ def test_a_saved_fit_says_the_same(without, tmp_path):
 def test_many_runs_are_fitted_alone():
     fit = cl.fit(cl.examples.load("en-fr-pilot").where("ptpp in (31, 62)"), on="source")
     assert fit.study_prior is None
+
+
+FEW = pd.DataFrame(
+    [
+        ("small", 1.24e9, 7258.0645, 0.0, np.nan, 2.61, 2.33),
+        ("a", 1.24e9, 7258.0645, 2e9, 0.0, 2.79, 2.02),
+        ("b", 1.24e9, 7258.0645, 2e9, 0.2, 2.64, 2.04),
+        ("c", 1.24e9, 7258.0645, 8e9, 0.2, 2.645, 1.95),
+        ("d", 1.24e9, 7258.0645, 8e9, 0.5, 2.62, 1.985),
+        ("large", 8.03e9, 1867.995, 0.0, np.nan, 2.11, 1.92),
+    ],
+    columns=["run", "n_params", "ptpp", "tokens", "replay", "source", "target"],
+).melt(["run", "n_params", "ptpp", "tokens", "replay"], var_name="eval", value_name="loss")
+
+
+@pytest.fixture(scope="module")
+def of_one_size():
+    return cl.read_runs(FEW)
+
+
+def columns(rows):
+    return rows[["loss", "lo", "hi"]].to_numpy(dtype=float)
+
+
+def at(*asked):
+    """Forecast points of 20B tokens at a base model each: its size, and its budget where that is said."""
+    return pd.DataFrame([{"n_params": one[0], "ptpp": one[1], "tokens": 20e9, "replay": 0.24} for one in asked])
+
+
+def without_bases(fit):
+    """The same of the law alone that is infinite without tokens."""
+    return replace(fit, members=tuple(one for one in fit.members if one.fit.law.spec == "dcpt-l3"), scores=None, _cache={})
+
+
+def test_a_base_model_is_the_measured_one_however_its_numbers_are_rounded(of_one_size):
+    fit = cl.fit(of_one_size, on="target")
+    # A law that is infinite without tokens says nothing of base models: its 1.62 became .85, and was sure.
+    dcpt = without_bases(fit)
+    for laws in (fit, dcpt):
+        exact, rounded, typed = columns(laws.forecast(at((8.03e9, 1867.995), (8.03e9, 1868), (8e9, 1875))))
+        assert rounded == pytest.approx(exact, rel=1e-4)
+        assert typed == pytest.approx(exact, rel=1e-3)
+    # Where no base model was measured nobody knows what the gain is taken from: there studies say nothing.
+    far = dcpt.forecast(at((8.03e9, 4000.0)), interval=None)
+    law = dcpt.members[0].fit.forecast(at((8.03e9, 4000.0)), interval=None)
+    assert far["loss"].to_numpy() == pytest.approx(law["loss"].to_numpy(), rel=2e-3)
+
+
+def test_a_plan_forecasts_what_the_fit_does_where_no_law_of_it_reads_budgets(of_one_size):
+    target, source = (cl.fit(of_one_size, on=role) for role in ("target", "source"))
+    target, asked = without_bases(target), {"n_params": 8.03e9, "ptpp": 1867.995}
+    plan = cl.plan.trade_off(target, source, **asked, max_forgetting="2%", tokens="20B")
+    forecast = target.forecast(pd.DataFrame([{**asked, "tokens": plan.tokens, "replay": plan.replay}])).iloc[0]
+    assert plan.target_loss == pytest.approx(forecast["loss"])
+
+
+def test_sizes_as_they_are_typed_change_the_answer_little(of_one_size):
+    exact, typed = (
+        cl.answer(of_one_size, **asked, tokens="20B", max_forgetting="2%")
+        for asked in ({"n_params": 8.03e9, "ptpp": 1867.995}, {"n_params": "8B", "ptpp": 1875})
+    )
+    assert typed.feasible and typed.replay == pytest.approx(exact.replay, abs=0.01)
+
+
+def test_a_wide_table_is_fitted_as_the_same_rows_one_under_the_other(of_one_size):
+    # The two losses of one line bear one number: a base model that was left out of one came back by the other.
+    wide = FEW.pivot_table("loss", ["run", "n_params", "ptpp", "tokens", "replay"], "eval", dropna=False, observed=True)
+    wide = wide.dropna(how="all").reset_index()
+    read = cl.read_runs(wide, losses={"source": "source", "target": "target"})
+    points = at((8.03e9, 1867.995), (2.5e9, 7258.0))
+    for role in ("source", "target"):
+        tall, flat = (cl.fit(one, on=role) for one in (of_one_size, read))
+        assert [one.fit.law.name for one in flat.members] == [one.fit.law.name for one in tall.members]
+        assert columns(flat.forecast(points)) == pytest.approx(columns(tall.forecast(points)), rel=1e-6)

@@ -189,8 +189,9 @@ class Average(Fit):
         """Return the forecasts without what the measured losses of base models add to them."""
         rows = Columns.of(rows)
         share, centres, _ = self._centres(rows)
-        values: Array = np.exp(np.sum(share * centres, axis=1) - self._shared_error().at(rows))
-        return values
+        log_loss = np.sum(share * centres, axis=1) - self._shared_error().at(rows)
+        counted = share.sum(axis=1) > 0  # none, where every law is infinite
+        return np.asarray(np.where(counted, np.exp(log_loss), np.nan), dtype=float)
 
     @cached
     def _shared_error(self) -> SharedError:

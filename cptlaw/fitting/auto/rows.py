@@ -307,8 +307,8 @@ def without_lone_base_models(rows: Chosen, role: Role) -> Chosen:
 
 def with_source_rows(table: Runs, rows: Chosen, where: str | None, all_schedules: bool = False) -> Runs:
     """Return the chosen rows together with those of the source eval, chosen in the same way."""
-    kept = set(rows.frame.index)
     own = str(rows.frame["eval"].iloc[0])
+    kept = {own: rows.frame.index}  # by eval: the evals of one line of a wide table bear its number
     if table.role(own) == "target":
         source = next((one for one in table.evals if table.role(one) == "source"), None)
         if source is not None:
@@ -316,8 +316,9 @@ def with_source_rows(table: Runs, rows: Chosen, where: str | None, all_schedules
                 of_source = choose_rows(table, source, where, all_schedules).frame
                 if rows.pretraining:
                     of_source = of_source[of_source["n_params"] * of_source["ptpp"] >= rows.pretraining]
-                kept |= set(of_source.index)
-    frame = table.frame[table.frame.index.isin(list(kept))]
+                kept[source] = of_source.index
+    of_evals = [(table.frame["eval"] == name) & table.frame.index.isin(index) for name, index in kept.items()]
+    frame = table.frame[np.logical_or.reduce(of_evals)]
     together = replace(table, frame=frame.assign(eval=frame["eval"].cat.remove_unused_categories()))
     return together.without_empty_columns()
 
