@@ -85,10 +85,11 @@ def by_replay(
         ends = loss.forecast({"replay": shares, "tokens": tokens}, INTERVAL).losses
         for place, row in enumerate(rows):
             of_loss = {end: values[place] for end, values in ends.items()}
+            point = {"replay": shares[place], "tokens": tokens[place]}
             row |= {f"{loss.role}_loss{end}": value for end, value in of_loss.items()}
             if loss.role == "source" and (how := planned.mix.forgetting) is not None:
                 share = replace(how, measure="relative")
-                row |= {f"forgetting{end}": value for end, value in share.ends(of_loss, INTERVAL).items()}
+                row |= {f"forgetting{end}": value for end, value in share.ends(point, of_loss, INTERVAL).items()}
             if loss.role == "target" and base_target_loss is not None:
                 for end, value in of_loss.items():  # the higher end of a loss is the lower one of its fall
                     row[f"target_gain{OTHER_END[end]}"] = None if value is None else 1.0 - value / base_target_loss

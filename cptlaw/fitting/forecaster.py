@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-import numpy as np
 import pandas as pd
 
 from cptlaw.fitting.provenance import Provenance
@@ -111,6 +110,9 @@ class Forecaster(Protocol):
         """Whether a point may leave an input open: the rows have none of it, or it is a rate, which fits choose."""
         return not self.data.empty and (name in RATES or name not in self.data.columns)
 
-    def doubt_left(self, rows: pd.DataFrame) -> Array:
-        """Return the factor by which what other studies say changes the doubt about log losses, (n,)."""
-        return np.ones(len(rows))
+    def half_width_of_change(self, rows: pd.DataFrame, half_width: Array, coverage: float) -> Array | None:
+        """Return the half-width of the log of a loss over its base model's, (n,), given that of the log loss.
+
+        None where what is in doubt about the two together is not known.
+        """
+        return None

@@ -52,7 +52,7 @@ def covariance_parts(fit: Fit, rows: pd.DataFrame, last: int | None = None) -> d
         nothing = np.zeros_like(eye)
         return dict.fromkeys(PARTS, nothing) | {"parameters": np.full_like(nothing, np.inf)}
     forms, parameters, beyond, noise = fit.half_widths(rows, ONE_SD)
-    alike = np.exp(-_distances(fit, rows, across))
+    alike = _alike(fit, rows, beyond, across)
     scatter = float(noise[0]) ** 2 if len(noise) else 0.0
     same_base = _same_base(rows, across) if set(KEYS) <= set(rows.columns) else eye.astype(bool)
     shared = SHARED_ERROR if "ptpp" in fit.data.columns else 0.0
@@ -115,13 +115,23 @@ def _correlations(loadings: Array, across: slice, eye: Array) -> Array:
     return np.where(both, np.clip(unit @ unit[across].T, -1.0, 1.0), eye)
 
 
-def _distances(fit: Fit, rows: pd.DataFrame, across: slice) -> Array:
-    """Return how far points lie from some of them, in lengths over which what a form misses changes."""
-    names = [name for name in ("n_params", "tokens", "ptpp", "replay", "lr_peak") if name in fit.data.columns]
+def _alike(fit: Fit, rows: pd.DataFrame, beyond: Array, across: slice) -> Array:
+    """Return how far what a form misses at points goes together with what it misses at some of them, (n, last).
+
+    What it misses of a base model is missed of the runs that start from it too, and the rest comes on top.
+    """
+    names = [name for name in ("n_params", "ptpp", "tokens", "replay", "lr_peak") if name in fit.data.columns]
     single = [one for one in directions_of(names) if len(one.powers) == 1 and one.name in rows.columns]
-    at = np.column_stack([np.zeros(len(rows)), *(scaled(fit.data, rows, one) for one in single)])
-    at = np.nan_to_num(at) / ALIKE_OVER
-    return np.asarray(np.sqrt(((at[:, None] - at[None, across]) ** 2).sum(axis=2)))
+    is_base = rows["tokens"].to_numpy(dtype=float) <= 0 if "tokens" in rows.columns else np.zeros(len(rows), dtype=bool)
+    with_base = is_base[:, None] != is_base[None, across]
+    squares = np.zeros(with_base.shape)
+    for one in single:
+        at = np.nan_to_num(scaled(fit.data, rows, one)) / ALIKE_OVER
+        apart = (at[:, None] - at[None, across]) ** 2
+        squares += apart if one.name in KEYS else np.where(with_base, 0.0, apart)
+    low, high = (pick(beyond[:, None], beyond[None, across]) for pick in (np.minimum, np.maximum))
+    nested = np.where(with_base, low / np.maximum(high, 1e-12), 1.0)
+    return np.asarray(nested * np.exp(-np.sqrt(squares)))
 
 
 def _same_base(rows: pd.DataFrame, across: slice) -> Array:

@@ -118,9 +118,9 @@ class PriorFit(Fit):
         """Whether a point may leave an input open."""
         return name in ("n_params", "ptpp", "lr_peak")
 
-    def doubt_left(self, rows: pd.DataFrame) -> Array:
-        """Return what is left of the doubt about a base model, (n,): none, where changes from it are forecast."""
-        return np.zeros(len(rows))
+    def half_width_of_change(self, rows: pd.DataFrame, half_width: Array, coverage: float) -> Array | None:
+        """Return the half-width itself, (n,): changes from a base model are what is forecast."""
+        return half_width
 
     @property
     def lr_pretrain(self) -> float:

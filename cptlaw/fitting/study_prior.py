@@ -11,7 +11,7 @@ Axes: n = points, k = runs, u = base models.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -101,8 +101,10 @@ class StudyPrior:
         return cls(shift=shift, unread=bool(saved["unread"]), **number)
 
 
-def with_studies(fit: Fit, prior: StudyPrior, rows: pd.DataFrame) -> tuple[Array, Array]:
-    """Return what the studies add to log losses, (n,), and a factor on their standard deviation, (n,).
+def with_studies(fit: Fit, prior: StudyPrior, rows: pd.DataFrame) -> tuple[Array, Array, Array]:
+    """Return what studies add to log losses, a factor on their standard deviation, and that of changes, (n,) each.
+
+    The last is the standard deviation of the log of a loss over its base model's, relative to that of the log loss.
 
     Parameters
     ----------
@@ -112,11 +114,11 @@ def with_studies(fit: Fit, prior: StudyPrior, rows: pd.DataFrame) -> tuple[Array
         Points, as `Fit.asked` returns them.
     """
     runs, model = _runs_of(fit), _codes(rows)
-    added, left = np.zeros(len(rows)), np.ones(len(rows))
+    added, left, of_change = np.zeros(len(rows)), np.ones(len(rows)), np.ones(len(rows))
     for first in range(0, int(model.max(initial=-1)) + 1, CHUNK):
         part = np.flatnonzero((first <= model) & (model < first + CHUNK))
-        added[part], left[part] = _conditioned(fit, prior, rows.iloc[part], runs)
-    return added, left
+        added[part], left[part], of_change[part] = _conditioned(fit, prior, rows.iloc[part], runs)
+    return added, left, of_change
 
 
 def _codes(rows: pd.DataFrame) -> Array:
@@ -138,7 +140,7 @@ def _runs_of(fit: Fit) -> pd.DataFrame:
     return last.iloc[np.unique(np.linspace(0, len(last) - 1, min(len(last), MOST_RUNS)).round().astype(int))]
 
 
-def _conditioned(fit: Fit, prior: StudyPrior, points: pd.DataFrame, runs: pd.DataFrame) -> tuple[Array, Array]:
+def _conditioned(fit: Fit, prior: StudyPrior, points: pd.DataFrame, runs: pd.DataFrame) -> tuple[Array, Array, Array]:
     n, k = len(points), len(runs)
     inputs = [name for name in points.columns if name in runs.columns or name == LOSS]
     usual = {str(name): float(runs[name].median()) for name in runs.columns if name not in (*KEYS, "tokens")}
@@ -176,24 +178,29 @@ def _conditioned(fit: Fit, prior: StudyPrior, points: pd.DataFrame, runs: pd.Dat
     base, of_run = n + k + model, k + model[n:]  # row of the base model of each point and run; column of each run's
     expected, doubt = prior.changes(fit.role, both.assign(tokens=both["tokens"].where(~silent, 1.0)))
     surprise = expected - (mean[: n + k] - mean[base])
-    loadings, grown = np.where(silent[:, None], 0.0, doubt.loadings), inflation(count)
+    doubt = replace(doubt, loadings=np.where(silent[:, None], 0.0, doubt.loadings))
+    grown = inflation(count)
     turned = together[:, :k] - together[:, of_run]
-    of_runs = (turned[: n + k] - turned[base]) + grown * (loadings @ loadings[n:].T)
+    of_runs = (turned[: n + k] - turned[base]) + grown * doubt.shared_with(slice(n, None))
     among = of_runs[n:] + np.diag(grown * doubt.own[n:] + JITTER)
     with_base, at_base = together[np.arange(n), k + model[:n]], together[base[:n], k + model[:n]]
-    by_studies = np.where(silent[:n], NO_WORD, grown * (np.sum(loadings[:n] ** 2, axis=1) + doubt.own[:n]))
-    alone = variance[:n] - 2.0 * with_base + at_base + by_studies + JITTER
+    by_studies = np.where(silent[:n], NO_WORD, grown * (np.sum(doubt.loadings[:n] ** 2, axis=1) + doubt.own[:n]))
+    of_change = variance[:n] - 2.0 * with_base + at_base
+    alone = of_change + by_studies + JITTER
     # Each point with the runs: what is said of a point does not depend on what else is asked.
     matrix = np.empty((n, k + 1, k + 1))
     matrix[:, 0, 0], matrix[:, 0, 1:], matrix[:, 1:, 0], matrix[:, 1:, 1:] = alone, of_runs[:n], of_runs[:n], among
     own = np.where(silent[:n], base[:n], np.arange(n))
     reach = np.column_stack([np.where(silent[:n], with_base, variance[:n]) - np.where(silent[:n], at_base, with_base),
                              turned[own]])  # fmt: skip
+    # A loss and its base model's are in doubt together: their difference has less of it than each.
+    reach_of_change = np.column_stack([of_change, turned[:n] - turned[base[:n]]])
     found = np.column_stack([surprise[:n], np.tile(surprise[n:], (n, 1))])
-    pull = np.linalg.solve(matrix, np.stack([found, reach], axis=2))
-    kept = variance[own] - np.einsum("np,np->n", reach, pull[:, :, 1])
-    left = np.maximum(kept, 0.0) / np.maximum(by_laws[own], 1e-12)
-    return np.einsum("np,np->n", reach, pull[:, :, 0]), np.sqrt(left)
+    pull = np.linalg.solve(matrix, np.stack([found, reach, reach_of_change], axis=2))
+    kept = np.maximum(variance[own] - np.einsum("np,np->n", reach, pull[:, :, 1]), 0.0)
+    of_change = np.maximum(of_change - np.einsum("np,np->n", reach_of_change, pull[:, :, 2]), 0.0)
+    left = np.sqrt(kept / np.maximum(by_laws[own], 1e-12))
+    return np.einsum("np,np->n", reach, pull[:, :, 0]), left, np.sqrt(of_change / np.maximum(kept, 1e-12))
 
 
 def _base_loss(fit: Fit, model: pd.Series[Any]) -> tuple[float, float]:

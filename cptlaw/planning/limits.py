@@ -9,11 +9,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array, Number
-from cptlaw.planning.loss import EVEN, LossBase
+from cptlaw.planning.loss import EVEN, Loss, LossBase
 from cptlaw.planning.options import label
 from cptlaw.planning.scenario import Measure, Question, options_of
 from cptlaw.planning.solve import Best, Limit, Points, Space, solve
@@ -35,32 +36,52 @@ class AboveBase:
         The base model's: its `loss`, and the `half_width` of the doubt about it.
     measure
         ``"relative"``: (loss - base) / base, a fraction. ``"absolute"``: loss - base, nats per token.
+    shared
+        The loss whose fit the reference is a guess of: what is in doubt about both is not in doubt of the difference.
+        None where the two doubts are independent.
     """
 
     reference: Any
     measure: Measure
+    shared: Loss | None = None
 
     def of(self, loss: Number) -> Number:
         """Return how far losses lie above the base model's."""
         return forgetting(loss, self.reference.loss, self.measure)
 
-    def ends(self, ends: Mapping[str, float | None], coverage: float | None) -> dict[str, float | None]:
+    def half_width(self, points: Mapping[str, ArrayLike], half_width: Array, coverage: float) -> Array:
+        """Return the half-width of the log of a loss over the reference at points, (n,), given that of the log loss."""
+        own = self.reference.half_width(coverage)
+        if own <= 0:
+            return half_width
+        result = None if self.shared is None else self.shared.half_width_of_change(points, half_width, coverage)
+        return np.asarray(np.hypot(half_width, own), dtype=float) if result is None else result
+
+    def ends(
+        self, points: Mapping[str, ArrayLike], ends: Mapping[str, float | None], coverage: float | None
+    ) -> dict[str, float | None]:
         """Return how far a loss and the ends of its interval lie above, with the doubt about the reference in them.
 
         Parameters
         ----------
+        points
+            The one point.
         ends
             The loss under ``""``, the ends of its interval under ``"_lo"`` and ``"_hi"``; None where open.
         coverage
             Of the interval; None without one.
         """
         centre = ends.get("")
-        own = 0.0 if coverage is None else self.reference.half_width(coverage)
         result: dict[str, float | None] = {}
         for end, value in ends.items():
-            if value is not None and centre and own > 0 and end:
-                away = math.log(value / centre)
-                value = centre * math.exp(math.copysign(math.hypot(away, own), -1.0 if end == "_lo" else 1.0))
+            if end and centre and coverage and self.reference.half_width(coverage) > 0:
+                away = None if value is None else np.array([abs(math.log(value / centre))])
+                if away is None and self.shared is not None:
+                    # A loss at a size that was not run may be open, and how far it lies above its base model's known.
+                    away = self.shared.half_width(points, coverage)
+                if away is not None:
+                    (away,) = self.half_width(points, away, coverage)
+                    value = centre * math.exp(-away if end == "_lo" else away)
             result[end] = None if value is None else float(self.of(value))
         return result
 
@@ -100,11 +121,11 @@ class Upper:
         if self.scale is None:
             return np.asarray(result, dtype=float)
         if self.risk is not None and self.risk > EVEN:
-            own = self.scale.reference.half_width(2.0 * self.risk - 1.0)
-            if own > 0:
+            coverage = 2.0 * self.risk - 1.0
+            if self.scale.reference.half_width(coverage) > 0:
                 centre = self.loss.upper(points, None)
                 with np.errstate(all="ignore"):
-                    result = centre * np.exp(np.hypot(np.log(result / centre), own))
+                    result = centre * np.exp(self.scale.half_width(points, np.log(result / centre), coverage))
         return np.asarray(self.scale.of(result), dtype=float)
 
 
@@ -190,8 +211,10 @@ def held(
         return losses if scale is None else np.asarray(scale.of(losses), dtype=float)
 
     def doubt(points: Points) -> float:
-        own = 0.0 if scale is None else scale.reference.half_width(2.0 * (risk or EVEN) - 1.0)
-        return math.hypot(spread(points), own)
+        half_width = spread(points)
+        if scale is None:
+            return half_width
+        return float(scale.half_width(points, np.array([half_width]), 2.0 * (risk or EVEN) - 1.0)[0])
 
     sure = None if risk is None or risk <= EVEN else doubt
     return replace(limit, reached=FixedMargin(limit.reached, quantity or scaled, sure))

@@ -225,6 +225,17 @@ class Loss(LossBase):
         """Return quantiles of the log of measured losses of this base model, shape (probabilities, n)."""
         return np.asarray(self.fit.log_quantiles(frame, probabilities), dtype=float)
 
+    def half_width(self, points: Mapping[str, ArrayLike], coverage: float, measured: bool = True) -> Array:
+        """Return the half-width of the central interval of the log loss at points, (n,)."""
+        rows = self.frame(**self._read(points))
+        with np.errstate(all="ignore"):
+            low, high = self.fit.log_quantiles(rows, [0.5, 0.5 + 0.5 * coverage], measured)
+        return np.asarray(high - low, dtype=float)
+
+    def half_width_of_change(self, points: Mapping[str, ArrayLike], half_width: Array, coverage: float) -> Array | None:
+        """Return the half-width of the log of the loss over the base model's, (n,), given that of the log loss."""
+        return self.fit.half_width_of_change(self.frame(**self._read(points)), half_width, coverage)
+
     def forecast(self, points: Mapping[str, ArrayLike], interval: float | None) -> LossForecast:
         """Return losses with the fit's intervals, and findings about the points, each once.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -206,7 +207,7 @@ def chances(limits: Iterable[Limit], row: pd.DataFrame) -> dict[str, float]:
         elif limit.scale is None:
             result[limit.name] = probability_below(fit, row, most)
         else:
-            result[limit.name] = probability_below(fit, row, most, limit.scale.reference.half_width)
+            result[limit.name] = probability_below(fit, row, most, partial(limit.scale.half_width, row))
     return result
 
 

@@ -32,7 +32,8 @@ from scipy import special
 
 from cptlaw.errors import FitError, UsageError
 from cptlaw.findings import Finding, Remedy, Severity
-from cptlaw.fitting.base_models import MEASURED, coordinates, interpolate_residuals, measured_bases
+from cptlaw.fitting.auto.average import Average
+from cptlaw.fitting.base_models import LOSS, MEASURED, coordinates, interpolate_residuals, measured_bases
 from cptlaw.fitting.cached import cached_stat
 from cptlaw.fitting.checking.extrapolation import extrapolations
 from cptlaw.fitting.fit_rows import fit_rows
@@ -78,6 +79,7 @@ class Reference:
     kind: ReferenceKind
     loss: float
     findings: tuple[Finding, ...] = ()
+    of_the_laws: bool = False  # whether it is a guess by the laws of the source loss, whose doubt it shares
     _half_width: Callable[[float], float] | None = field(default=None, repr=False)
 
     def half_width(self, probability: float) -> float:
@@ -162,11 +164,11 @@ def _nearest_to_measured(source: Loss) -> Reference:
     loss = result.loss * float(np.exp(added[0]))
     near = np.abs(at - coordinates(base)).max(axis=1).min(initial=np.inf) <= MEASURED
     if near:
-        return Reference("measured", loss, (), narrower)
+        return Reference("measured", loss, (), result.of_the_laws, narrower)
     findings = tuple(
         replace(one, message=one.message.replace(f"{result.loss:.4f}", f"{loss:.4f}")) for one in result.findings
     )
-    return Reference(result.kind, loss, findings, narrower)
+    return Reference(result.kind, loss, findings, result.of_the_laws, narrower)
 
 
 def _own_losses(source: Loss, base: pd.DataFrame) -> Array:
@@ -220,13 +222,32 @@ def _by_own_law(source: Loss, kind: ReferenceKind) -> Reference:
     doubt, advice = None, BETTER
     if kind == "law":
         spread = GUESSED if source.fit.base.empty else GUESSED_BESIDE
-        spread *= float(source.fit.doubt_left(source.frame(0.5, 0.0))[0])  # what other studies say narrows a guess too
-        if spread > 0:
-            doubt, severity = partial(_normal_half_width, spread), "warning"
-            text += f" Forgetting is uncertain by {100 * spread:.2g} points because of it."
-            advice = f"One evaluation of the base model takes these {100 * spread:.2g} points away."
+        worth, own = _worth_of_a_measurement(source, loss, spread)
+        if not source.fit.of_changes:
+            doubt, severity = partial(_normal_half_width, own), "warning"
+            text += f" Forgetting is uncertain by {100 * worth:.2g} points because of it."
+            advice = f"One evaluation of the base model takes these {100 * worth:.2g} points away."
     note = Finding(severity, f"reference-{kind}", text, advice, remedy=Remedy("base_source_loss"))
-    return Reference(kind, loss, (note,), doubt)
+    return Reference(kind, loss, (note,), kind == "law", doubt)
+
+
+def _worth_of_a_measurement(source: Loss, loss: float, spread: float) -> tuple[float, float]:
+    """Return what measuring the base model takes off the doubt about forgetting, and the doubt about its loss, in logs.
+
+    Both are standard deviations. Where a fit knows what is in doubt about a loss and its base model's together, the
+    first may be small and the second large, as of a size that was not run.
+    """
+    point = {"replay": 0.5, "tokens": source.fitted_tokens[1]}
+    widths = []
+    for one in (source, replace(source, known={**source.known, LOSS: loss})):
+        widths.append(one.half_width_of_change(point, one.half_width(point, ONE_SD), ONE_SD))
+    guessed, known = widths
+    if guessed is None or known is None or not isinstance(source.fit, Average):
+        return spread, spread
+    # What few runs leave open of changes is no doubt about the base model.
+    alone = replace(source, fit=replace(source.fit, study_prior=None, _cache={}))
+    own = alone.half_width({"replay": 0.5, "tokens": 0.0}, ONE_SD, measured=False)
+    return float(np.sqrt(max(guessed[0] ** 2 - known[0] ** 2, 0.0))), float(np.hypot(own[0], spread))
 
 
 def _normal_half_width(spread: float, probability: float) -> float:
@@ -308,7 +329,7 @@ def _by_base_law(source: Loss, base_law: object) -> Reference:
 
     # Fewer runs cannot say how runs differ; then the reference counts as known.
     doubt = half_width if fitted.n_runs >= MIN_RUNS else None
-    return Reference("base-law", loss, (note, *extrapolations(fitted.law, fitted.data, row)[0]), doubt)
+    return Reference("base-law", loss, (note, *extrapolations(fitted.law, fitted.data, row)[0]), False, doubt)
 
 
 def fit_base_law(source_fit: Forecaster) -> LawFit:

@@ -8,6 +8,7 @@ import pytest
 
 import cptlaw as cl
 from cptlaw.fitting import study_prior
+from cptlaw.fitting.learned import forgetting_and_gain
 from cptlaw.fitting.point_covariance import covariance_parts, moments
 from cptlaw.fitting.study_prior import StudyPrior
 
@@ -59,5 +60,6 @@ def test_doubt_of_changes_is_shared_and_own(fit):
     rows = points(6)
     doubt = StudyPrior("language").changes("source", rows)[1]
     assert np.linalg.eigvalsh(doubt.matrix).min() > 0
-    assert doubt.matrix[0, 1] == pytest.approx(doubt.loadings[0] @ doubt.loadings[1])
+    apart = np.exp(-np.abs(doubt.places[0] - doubt.places[1]).sum() / forgetting_and_gain.FADES)
+    assert doubt.matrix[0, 1] == pytest.approx(apart * doubt.loadings[0] @ doubt.loadings[1])
     assert np.all(doubt.own > 0)

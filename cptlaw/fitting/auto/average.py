@@ -145,14 +145,14 @@ class Average(Fit):
         values: Array = self._without_bases(rows) * np.exp(self.bases().at(rows) + self._study_correction(rows)[0])
         return values
 
-    def _study_correction(self, rows: Columns) -> tuple[Array, Array]:
-        """Return what other studies add to log losses, (n,), and a factor on their doubt, (n,)."""
+    def _study_correction(self, rows: Columns) -> tuple[Array, Array, Array]:
+        """Return what studies add to log losses, a factor on their doubt, and that of changes beside it, (n,) each."""
         if self.study_prior is None or not {"n_params", "ptpp", "tokens"} <= set(rows.columns):
-            return np.zeros(len(rows)), np.ones(len(rows))
+            return np.zeros(len(rows)), np.ones(len(rows)), np.ones(len(rows))
         last = self._last(rows)
         if "studies" not in last:
             last["studies"] = with_studies(self._of_runs_alone(), self.study_prior, rows.to_pandas())
-        told: tuple[Array, Array] = last["studies"]
+        told: tuple[Array, Array, Array] = last["studies"]
         return told
 
     @property
@@ -160,9 +160,12 @@ class Average(Fit):
         """Whether studies of others say how sure it is."""
         return self.study_prior is not None
 
-    def doubt_left(self, rows: pd.DataFrame) -> Array:
-        """Return the factor by which what other studies say changes the doubt about log losses, (n,)."""
-        return self._study_correction(Columns.of(rows))[1]
+    def half_width_of_change(self, rows: pd.DataFrame, half_width: Array, coverage: float) -> Array | None:
+        """Return the half-width of the log of a loss over its base model's, (n,), given that of the log loss."""
+        if self.study_prior is None:
+            return None
+        ratio, noise = self._study_correction(Columns.of(self.completed(rows)))[2], self.scatter(coverage)
+        return np.asarray(np.hypot(ratio * np.sqrt(np.maximum(half_width**2 - noise**2, 0.0)), noise), dtype=float)
 
     @cached
     def _of_runs_alone(self) -> Average:

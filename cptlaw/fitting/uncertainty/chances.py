@@ -30,7 +30,7 @@ SCALE = (
 
 
 def probability_below(
-    fitted: Forecaster, row: pd.DataFrame, limit: float, of_limit: Callable[[float], float] = lambda coverage: 0.0
+    fitted: Forecaster, row: pd.DataFrame, limit: float, doubted: Callable[[Array, float], Array] | None = None
 ) -> float:
     """Return the probability that a loss measured at a row is at most a limit.
 
@@ -44,14 +44,18 @@ def probability_below(
         One row of inputs.
     limit
         In nats per token.
-    of_limit
-        Returns the half-width in logs of the doubt about the limit itself, by the coverage of an interval.
+    doubted
+        Returns the half-width in logs of the doubt about the loss beside its limit, which is in doubt as well, from
+        that about the loss, (1,), and the coverage of an interval.
     """
     quantiles: Array = fitted.log_quantiles(row, CHANCES)[:, 0]
-    own = np.array([of_limit(abs(2.0 * chance - 1.0)) for chance in CHANCES])
-    if own.any():
-        centre = float(np.log(fitted.predict(row))[0])
-        quantiles = centre + np.sign(np.asarray(CHANCES) - 0.5) * np.hypot(quantiles - centre, own)
+    if doubted is not None:
+        centre, chances = float(np.log(fitted.predict(row))[0]), np.asarray(CHANCES)
+        half_widths = [
+            doubted(np.array([abs(quantile - centre)]), abs(2.0 * chance - 1.0))[0]
+            for quantile, chance in zip(quantiles, chances, strict=True)
+        ]
+        quantiles = centre + np.sign(chances - 0.5) * np.array(half_widths)
     known = np.isfinite(quantiles)  # a loss that the data does not bound has none at the ends
     if not known.any():
         return float("nan")

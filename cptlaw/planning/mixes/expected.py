@@ -81,7 +81,7 @@ def _expected_at(mix: FittedMix, best: Mapping[str, float]) -> tuple[dict[str, A
     findings += [*below_fitted_tokens(mix, tokens), *out_of_reach(mix.tokens_in_reach, tokens)]
     if mix.source is not None and mix.forgetting is not None:
         of_loss = {end: values.get(f"source_loss{end}") for end in ("", "_lo", "_hi")}
-        above = mix.forgetting.ends(of_loss, mix.given.interval)
+        above = mix.forgetting.ends(point, of_loss, mix.given.interval)
         values |= {f"forgetting{end}": value for end, value in above.items()}
     slope = mix.target.slope_in_replay(replay, counted)
     # Where all runs have one replay, what the target law says of it is its prior, and nothing to warn of.

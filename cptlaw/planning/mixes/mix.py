@@ -226,7 +226,8 @@ def _forgetting(given: Question, source: Loss | None) -> tuple[AboveBase | None,
             raise
         # Nobody asked for forgetting: the plan stands without it, and says so.
         return None, [Finding("info", "no-reference", f"forgetting is not reported: {error}")]
-    return AboveBase(reference, given.forgetting), list(reference.findings)
+    shared = source if reference.of_the_laws else None
+    return AboveBase(reference, given.forgetting, shared), list(reference.findings)
 
 
 def levels_to_choose(fits: Iterable[Forecaster], name: str, n_params: float | None) -> Array:
