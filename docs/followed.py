@@ -17,7 +17,7 @@ import sys
 import tempfile
 import tomllib
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import cptlaw
@@ -56,12 +56,16 @@ STEPS = {
 
 def recorded(words: list[str]) -> list[str]:
     """Return the functions of the package that a command enters, each once, in the order in which they are entered."""
-    package, entered = Path(cptlaw.__file__).parent, dict[str, None]()
+    package, entered, known = Path(cptlaw.__file__).parent, dict[str, None](), dict[int, CodeType]()
 
     def record(frame: FrameType, event: str, _: Any) -> None:
-        path = Path(frame.f_code.co_filename)
-        if event == "call" and path.is_relative_to(package):
-            entered[f"{path.relative_to(package).as_posix()} {frame.f_code.co_qualname}"] = None
+        code = frame.f_code
+        if event != "call" or id(code) in known:
+            return
+        known[id(code)] = code  # kept, so that no other takes its place in memory
+        path = Path(code.co_filename)
+        if path.is_relative_to(package):
+            entered[f"{path.relative_to(package).as_posix()} {code.co_qualname}"] = None
 
     sys.setprofile(record)
     try:
