@@ -21,6 +21,7 @@ from cptlaw.answering.scores import fitted_scores
 from cptlaw.answering.steps import answer_command, commands, how_fitted, to_sharpen
 from cptlaw.answering.what_if import by_replay, measured_rates, other_sizes, point_of, what_if
 from cptlaw.answering.words import in_answer
+from cptlaw.commands import command_line
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.fitting.auto.average import Average
@@ -198,6 +199,9 @@ def _roles(runs: Runs, question: Asked) -> list[str]:
         listed = "".join(f"\n  {text}" for text in missing)
         evals = f"\nEvals found: {', '.join(map(repr, runs.evals))}." if any("eval" in text for text in missing) else ""
         evals += "".join(f" By what losses do: {one.flag}" for one in questions(runs) if evals and not one.name)
+        if evals and len(runs.evals) == 1 and not roles & {"source", "target"}:
+            alone = command_line(["--target-eval", runs.evals[0]])
+            evals += f" If it is the new domain's: {alone}, and no --max-forgetting, of which one loss says nothing."
         raise UsageError(f"{runs.label} leaves open what an answer needs. Say:{listed}{evals}")
     return [role for role in ("target", "source") if role in roles]
 

@@ -46,6 +46,15 @@ def test_a_ladder_whose_evals_stand_in_the_column_domain(capsys):
     assert lacks(found.following, "--target-eval", "math_val_raw") == []
 
 
+def test_one_validation_loss_of_a_trainer_says_which_answer_it_has(capsys, tmp_path):
+    rows = [(r, d, 3.0 + 0.3 * r - 0.1 * d) for r in (0.0, 0.2, 0.5) for d in (1, 2, 4, 8)]
+    runs = pd.DataFrame(rows, columns=["replay", "tokens", "loss"]).assign(eval="validation", n_params=1e8, ptpp=20)
+    path = tmp_path / "runs.csv"
+    runs.assign(tokens=runs["tokens"] * 1e8, run=[f"run-{row}" for row in runs.index]).to_csv(path, index=False)
+    said = first_try(capsys, path, "--n-params", "200M", "--ptpp", "20", "--tokens", "2B")
+    assert "--target-eval validation, and no --max-forgetting" in said
+
+
 def test_runs_that_count_steps_and_no_tokens(capsys):
     path = table("mixlaws_ct_pythia70m.csv")
     said = first_try(capsys, path, "--n-params", "70M", "--tokens", "20B")
