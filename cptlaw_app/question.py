@@ -187,7 +187,7 @@ class Desk:
             question = {one.name: read[one.name] for one in fields() if not one.of_table}
             return cl.answer(self._runs(table, reading), seed=read.get("seed", 0), **question)
 
-    def _runs(self, table: str, reading: dict[str, Any]) -> cl.Runs | None:
+    def _runs(self, table: str, reading: dict[str, object]) -> cl.Runs | None:
         if table == NO_RUNS:
             return None
         if table == EXAMPLE:

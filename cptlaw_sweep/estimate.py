@@ -50,7 +50,7 @@ class DryRun(Result):
     written: str | None = None
     findings: tuple[Finding, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the runs as plain data."""
         total = {name: self.frame[name].sum() for name in ("tokens", "flops", "seconds", "disk_bytes")}
         return {

@@ -44,7 +44,7 @@ class Eval:
         model: object,
         accelerator: Accelerator,
         micro: int,
-        precision: Callable[[], contextlib.AbstractContextManager[Any]],
+        precision: Callable[[], contextlib.AbstractContextManager[object]],
     ) -> float:
         """Return the mean cross-entropy in nats per token, summed in float64 over all processes."""
         processes, context = accelerator.num_processes, self._rows.shape[1] - 1

@@ -67,10 +67,10 @@ def read_block(kind: type[B], value: object, where: str) -> B:
         raise DataError(f"{where}{''.join(parts)}: {first['msg']}") from None
 
 
-def reader(convert: Callable[[Any], Any]) -> PlainValidator:
+def reader(convert: Callable[[object], object]) -> PlainValidator:
     """Return a validator that reads a value by a function, whose errors are the messages."""
 
-    def read(value: Any) -> Any:
+    def read(value: object) -> object:
         try:
             return convert(value)
         except CptlawError as error:
@@ -79,10 +79,10 @@ def reader(convert: Callable[[Any], Any]) -> PlainValidator:
     return PlainValidator(read)
 
 
-def expect(is_right: Callable[[float], bool], expected: str) -> Callable[[Any], float]:
+def expect(is_right: Callable[[float], bool], expected: str) -> Callable[[object], float]:
     """Return a reader of numbers such as 6e-3, 2M or 15% that must be of a kind."""
 
-    def read(value: Any) -> float:
+    def read(value: object) -> float:
         result = parse_quantity(value)
         if not is_right(result):
             raise DataError(f"found {shown(value)}. {expected}")
@@ -94,7 +94,7 @@ def expect(is_right: Callable[[float], bool], expected: str) -> Callable[[Any], 
 def choice(*known: str) -> PlainValidator:
     """Return a reader of one of several words."""
 
-    def read(value: Any) -> str:
+    def read(value: object) -> str:
         if value not in known:
             raise DataError(f"found {shown(value)}.{among(value, known)}")
         return str(value)
@@ -103,7 +103,7 @@ def choice(*known: str) -> PlainValidator:
 
 
 def _of_kind(kind: type[T], expected: str) -> PlainValidator:
-    def read(value: Any) -> Any:
+    def read(value: object) -> object:
         if not isinstance(value, kind) or value == "":
             raise DataError(f"found {shown(value)}. Expected {expected}.")
         return value
@@ -117,7 +117,7 @@ def _listed(value: object) -> list[object]:
     return value if isinstance(value, list) else [value]
 
 
-def _names(value: object) -> dict[str, Any]:
+def _names(value: object) -> dict[str, object]:
     if not isinstance(value, Mapping) or not value:
         raise problem(f"found {shown(value)}. Expected names with their values, one per line.")
     return {str(name): item for name, item in value.items()}

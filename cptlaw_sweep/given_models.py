@@ -9,7 +9,6 @@ import hashlib
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from cptlaw.errors import DataError
 from cptlaw.reading import plain_json
@@ -41,7 +40,7 @@ def find_folder(name: str, start: Path) -> Path | None:
     return None
 
 
-def read_config(folder: Path) -> dict[str, Any]:
+def read_config(folder: Path) -> dict[str, object]:
     """Return config.json of a model's folder."""
     try:
         document = plain_json((folder / "config.json").read_text(encoding="utf-8"))

@@ -59,7 +59,7 @@ def accelerator_for(precision: str, on_cpu: bool) -> Iterator[Accelerator]:
         AcceleratorState._reset_state(reset_partial_state=False)
 
 
-def optimizer_for(model: torch.nn.Module, spec: Mapping[str, Any]) -> torch.optim.Optimizer:
+def optimizer_for(model: torch.nn.Module, spec: Mapping[str, object]) -> torch.optim.Optimizer:
     """Return AdamW with weight decay on matrices only."""
     matrices = [p for p in model.parameters() if p.requires_grad and p.ndim >= 2]
     vectors = [p for p in model.parameters() if p.requires_grad and p.ndim < 2]

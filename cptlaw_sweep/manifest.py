@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
-from typing import Any
 
 from cptlaw.version import versions
 from cptlaw_sweep.jobs import Sweep, fingerprint_of
@@ -46,7 +45,7 @@ def write_manifest(sweep: Sweep, store: Store) -> None:
         }
     done, failed = store.finished_ids(), store.failed_ids()
     ids = [job.id for job in sweep.jobs]
-    manifest: dict[str, Any] = {
+    manifest: dict[str, object] = {
         "sweep": sweep.name,
         "recipe": sweep.recipe,
         "jobs": len(ids),

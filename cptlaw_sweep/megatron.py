@@ -6,7 +6,6 @@ import itertools
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +16,7 @@ MAGIC = b"MMIDIDX\x00\x00"
 DTYPES = {1: np.uint8, 2: np.int8, 3: np.int16, 4: np.int32, 5: np.int64, 8: np.uint16}
 
 
-def documents(prefix: str) -> Iterator[npt.NDArray[Any]]:
+def documents(prefix: str) -> Iterator[npt.NDArray[np.integer]]:
     """Read the ids of each document, in order; the file is mapped, never held.
 
     Parameters

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from accelerate import Accelerator
@@ -32,7 +31,7 @@ def wrap(model: torch.nn.Module, accelerator: Accelerator, *, shard: bool, bf16:
 
     mesh = init_device_mesh(accelerator.device.type, (accelerator.num_processes,))
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32) if bf16 else None
-    options: dict[str, Any] = {"mesh": mesh, **({"mp_policy": policy} if policy else {})}
+    options: dict[str, object] = {"mesh": mesh, **({"mp_policy": policy} if policy else {})}
     for layer in _layers(model):
         fully_shard(layer, **options)
     fully_shard(model, **options)

@@ -46,7 +46,7 @@ def make_phase(where: str, **values: Any) -> Plain:
         raise DataError(f"{where}: schedule {values}: {error}.") from None
 
 
-def rate_of(value: Any, model: str, n_params: int, where: str) -> float:
+def rate_of(value: object, model: str, n_params: int, where: str) -> float:
     """Return a learning rate given once, per model, or by a rule of size.
 
     Parameters

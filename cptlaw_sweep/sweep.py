@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cptlaw.errors import UsageError, among
 from cptlaw.findings import Finding
@@ -74,7 +74,7 @@ class SweepResult(Result):
         """The table as every verb takes it."""
         return read_runs(self.frame, n_params_kind="total")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the counts and places as plain data."""
         return {
             "store": self.store,
@@ -247,7 +247,7 @@ def make_engine(name: str, workers: int | None = None, options: Mapping[str, str
     module, _, kind = ENGINES[name].partition(":")
     made = getattr(importlib.import_module(module), kind)
     known = [option for option in inspect.signature(made).parameters if option != "workers"]
-    given: dict[str, Any] = dict(options or {})
+    given: dict[str, object] = dict(options or {})
     for option in given:
         if option not in known:
             known = known or ["none"]

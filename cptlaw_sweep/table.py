@@ -111,7 +111,7 @@ def jobs_table(sweep: Sweep, store: Store, failures: Mapping[str, str] | None = 
     finished, failed = store.finished_ids(), store.failed_ids()
     rows = []
     for job in sweep.jobs:
-        row: dict[str, Any] = {"job": job.name} | {
+        row: dict[str, object] = {"job": job.name} | {
             name: getattr(job, name) for name in ("kind", "id", "tokens", "flops")
         }
         reason = (failures or {}).get(job.id) or (store.failure_of(job.id) if job.id in failed else None)

@@ -148,7 +148,7 @@ class Run:
     processes: int = 1
     bf16: bool = True
     recompute: bool = False
-    lora: Mapping[str, Any] | None = None
+    lora: Mapping[str, object] | None = None
     optimizer: Mapping[str, float] = field(
         default_factory=lambda: {"beta1": 0.9, "beta2": 0.95, "epsilon": 1e-8, "weight_decay": 0.1, "clip": 1.0}
     )
@@ -225,7 +225,7 @@ class Run:
     def arguments(self) -> dict[str, object]:
         """What `transformers.TrainingArguments`, and all trainers that hand these on, take by name."""
         optimizer = self.optimizer
-        result: dict[str, Any] = {
+        result: dict[str, object] = {
             "output_dir": self.name,
             "max_steps": self.steps,
             "per_device_train_batch_size": self.micro,
@@ -412,7 +412,7 @@ def _for_devices(devices: int, rows: int) -> str:
     return f"{some}: {rows} rows a step, {rows // devices} on each"
 
 
-def parse_in_range(value: Any, name: str, low: float, high: float) -> float:
+def parse_in_range(value: object, name: str, low: float, high: float) -> float:
     """Read a number in a range, such as ``"10%"``."""
     number = parse_quantity(value, name)
     if not low <= number <= high:

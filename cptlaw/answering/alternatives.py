@@ -17,6 +17,7 @@ import pandas as pd
 
 from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.uncertainty.intervals import LARGEST
+from cptlaw.laws.calculus import Array
 
 WEIGHTS = np.arange(1, 10) / 10  # of a merge
 LEAST_REPLAY = 0.005  # of a plan that could do without
@@ -120,9 +121,9 @@ def measured_base(base: pd.DataFrame, point: Mapping[str, float]) -> float | Non
 
 
 def _merge(
-    base: Mapping[str, float], without: Mapping[str, Any], weight: float, tokens_per_param: float, n_params: float
+    base: Mapping[str, float], without: Mapping[str, Array], weight: float, tokens_per_param: float, n_params: float
 ) -> Mapping[str, Any]:
-    result: dict[str, Any] = {"name": "no-replay-merged", "method": "merge", "merge_weight": round(weight, 1)}
+    result: dict[str, object] = {"name": "no-replay-merged", "method": "merge", "merge_weight": round(weight, 1)}
     for role, start in base.items():
         share, wide = share_of_change(role, weight, tokens_per_param, n_params)
         losses = start + (without[role] - start) * share
@@ -131,9 +132,9 @@ def _merge(
     return {**result, "measured_on": MEASURED_ON}
 
 
-def _adapter(base: Mapping[str, float], without: Mapping[str, Any], entry: Mapping[str, object]) -> Mapping[str, Any]:
+def _adapter(base: Mapping[str, float], without: Mapping[str, Array], entry: Mapping[str, object]) -> Mapping[str, Any]:
     rank = entry["rank_over_width"]
-    result: dict[str, Any] = {"name": f"adapter-{rank:.2g}-of-width", "method": "lora", "rank_over_width": rank}
+    result: dict[str, object] = {"name": f"adapter-{rank:.2g}-of-width", "method": "lora", "rank_over_width": rank}
     gains, rises = (np.asarray(entry[name]) for name in ("gain", "forgetting"))
     for role, shares in (("target", gains[::-1]), ("source", rises)):  # of a gain the least is the highest loss
         ends = base[role] + (without[role] - base[role]) * shares

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Unpack
 
 from cptlaw.answering.base_models import BaseModel
 from cptlaw.answering.base_models import base as named
@@ -93,7 +93,7 @@ def answer(
     >>> answer.feasible, answer.kind
     (True, 'limited-data')
     """
-    given: dict[str, Any] = dict(asked)
+    given: dict[str, object] = dict(asked)
     model = None if base is None else named(base, given.get("ptpp"), needs_tokens=runs is None)
     if model is not None:
         published = {name: one for name, one in model.known.items() if runs is None or name != "lr_pretrain"}

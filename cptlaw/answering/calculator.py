@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from cptlaw.answering import batches, without_runs
 from cptlaw.answering.question import RISK
@@ -21,7 +20,7 @@ def numbers_js() -> str:
     ``STUDIES`` the largest model and budget of each study, and its kind of text.
     """
     outcomes: tuple[studies.Outcome, ...] = ("forgetting", "gain")
-    numbers: dict[str, Any] = {outcome: _of_outcome(outcome) for outcome in outcomes}
+    numbers: dict[str, object] = {outcome: _of_outcome(outcome) for outcome in outcomes}
     declared = {
         "NUMBERS": {**numbers, "batch": vars(batches.valley()), "leastSteps": batches.LEAST_STEPS},
         "PLANNING": {

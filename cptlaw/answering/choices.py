@@ -29,7 +29,7 @@ def choices(
     plain: MixPlan,
     scores: Mapping[str, ScoreFit],
     options: tuple[Mapping[str, object], ...],
-) -> tuple[Mapping[str, Any], ...]:
+) -> tuple[Mapping[str, object], ...]:
     """Return the cheaper, the safer and the run without replay, as far as there are any.
 
     Parameters
@@ -43,7 +43,7 @@ def choices(
     """
     if not sure.feasible or sure.tokens is None:
         return ()
-    result: list[dict[str, Any]] = []
+    result: list[dict[str, object]] = []
     for name, change, asked, risk in (*_cheaper(question), *_safer(question)):
         if name in {one["name"] for one in result}:
             continue

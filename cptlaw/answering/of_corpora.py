@@ -20,6 +20,7 @@ from cptlaw.answering.words import in_answer
 from cptlaw.commands import command_line
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy, by_severity
+from cptlaw.fitting.fit import Fit
 from cptlaw.forecasting.verbs import fit
 from cptlaw.planning.corpora.result import CorporaPlan
 from cptlaw.planning.points import chances
@@ -159,7 +160,7 @@ def _mean_of(evals: list[str]) -> Finding:
 
 
 def _scenario(
-    asked: Asked, roles: Mapping[str, str], goal: list[str], fits: Mapping[str, Any], scores: Mapping[str, object]
+    asked: Asked, roles: Mapping[str, str], goal: list[str], fits: Mapping[str, Fit], scores: Mapping[str, object]
 ) -> dict[str, Any]:
     """Return what the plan of the mix is given, apart from the risk.
 
@@ -169,7 +170,7 @@ def _scenario(
         If forgetting is limited and nothing says what it counts from.
     """
     source = roles.get("source")
-    given: dict[str, Any] = {**asked.law_inputs, "tokens": asked.tokens, "minimise": dict.fromkeys(goal, 1.0)}
+    given: dict[str, object] = {**asked.law_inputs, "tokens": asked.tokens, "minimise": dict.fromkeys(goal, 1.0)}
     if scores:
         in_points = {name: getattr(asked, name) for name in IN_POINTS}
         given |= {"scores": scores} | {name: value for name, value in in_points.items() if value}
@@ -220,7 +221,7 @@ def _losses(
     plan: CorporaPlan, roles: Mapping[str, str], goal: list[str], ends: tuple[str, ...] = ("",)
 ) -> dict[str, object]:
     """Return the losses of a plan under the names that an answer has for them."""
-    result: dict[str, Any] = {}
+    result: dict[str, object] = {}
     for end in ends:
         if len(goal) == 1:
             result[f"target_loss{end}"] = plan.losses[goal[0]].get(f"loss{end}")
@@ -236,7 +237,7 @@ def _base(plan: CorporaPlan, roles: Mapping[str, str]) -> float | None:
 
 
 def _what_if(
-    asked: Asked, fits: Mapping[str, Any], roles: Mapping[str, str], goal: list[str], plan: CorporaPlan
+    asked: Asked, fits: Mapping[str, Fit], roles: Mapping[str, str], goal: list[str], plan: CorporaPlan
 ) -> tuple[Mapping[str, Any], ...]:
     """Return what twice the tokens would do, and the best of the mixes that were run."""
     row = _row(asked, plan)

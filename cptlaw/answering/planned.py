@@ -151,7 +151,7 @@ def _run_range(given: Mapping[str, object], fits: Mapping[str, Fit]) -> dict[str
     return {"min_replay": mix.fitted_low, "max_replay": mix.fitted_high} if mix.reads_replay else {}
 
 
-def _reference(question: Asked, fits: Mapping[str, Fit], given: Mapping[str, object]) -> dict[str, Any]:
+def _reference(question: Asked, fits: Mapping[str, Fit], given: Mapping[str, object]) -> dict[str, object]:
     """Return the reference that forgetting counts from: the measured loss, or the first that stands in for it."""
     kind, problem = KINDS[question.kind], None
     # Without a limit forgetting is worth a line only where it counts from a base model's loss.

@@ -152,7 +152,7 @@ class Answer(Result):
     hardware: Mapping[str, Any] = field(default_factory=dict)
     next_runs: tuple[Mapping[str, Any], ...] = ()
     findings: tuple[Finding, ...] = ()
-    evidence: tuple[Mapping[str, Any], ...] = ()
+    evidence: tuple[Mapping[str, object], ...] = ()
     commands: tuple[str, ...] = ()
     rule_of_thumb: str | None = None
     base: str | None = None

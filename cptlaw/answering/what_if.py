@@ -135,7 +135,7 @@ def _near(question: Asked, fits: Mapping[str, Fit], point: Mapping[str, float]) 
 
 def other_sizes(
     question: Asked, fits: Mapping[str, Fit], risk: float | None, scores: Mapping[str, ScoreFit]
-) -> tuple[Mapping[str, Any], ...]:
+) -> tuple[Mapping[str, object], ...]:
     """Return the best mixes of the models of other sizes that were run, where compute is what is given.
 
     Parameters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -206,7 +206,7 @@ def _roles(runs: Runs, question: Asked) -> list[str]:
     return [role for role in ("target", "source") if role in roles]
 
 
-def _missing_inputs(runs: Runs, question: Asked, roles: set[Any]) -> list[str]:
+def _missing_inputs(runs: Runs, question: Asked, roles: Collection[str]) -> list[str]:
     """Return what the table leaves open, each with the option that says it."""
     frame = runs.frame
     missing = []

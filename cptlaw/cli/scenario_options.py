@@ -33,7 +33,7 @@ def _option(name: str, option: Entry, required: bool) -> Any:
         return click.option(flag, name, multiple=True, metavar=option.metavar, help=option.help)
     if option.flag:
         return click.option(f"{flag}/--no-{flag[2:]}", name, default=option.default, help=option.help)
-    kind: Any = click.Choice(list(option.words)) if option.words else None
+    kind: object = click.Choice(list(option.words)) if option.words else None
     # A whole number by default is one for good; all other quantities are texts, so that 8.1B and 2% can be written.
     if isinstance(option.default, int):
         kind = int

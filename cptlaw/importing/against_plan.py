@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -61,7 +60,7 @@ def _planned(path: Path) -> dict[str, float]:
         raise DataError(
             f"{path}: this plans no run. Expected what `cptlaw answer .. --json` prints, or the manifest of a pilot."
         )
-    known: dict[str, Any] = {name: document.get(name) for name in ("n_params", "replay", "tokens", "lr_peak")}
+    known: dict[str, object] = {name: document.get(name) for name in ("n_params", "replay", "tokens", "lr_peak")}
     if known["n_params"] is None and isinstance(document.get("atpp"), int | float):
         known["n_params"] = document["tokens"] / document["atpp"]
     return {name: float(value) for name, value in known.items() if isinstance(value, int | float)}

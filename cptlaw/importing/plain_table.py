@@ -6,7 +6,6 @@ import contextlib
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from cptlaw.errors import DataError, UsageError, needed_for, shown
 from cptlaw.importing.history import (
@@ -81,7 +80,7 @@ def _histories(path: Path, named_after_file: str) -> list[History]:
     return told_apart(result)
 
 
-def _rows(path: Path) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+def _rows(path: Path) -> tuple[list[dict[str, object]], tuple[str, ...]]:
     if path.suffix == ".parquet":
         with needed_for(f"{path}: Parquet", "cptlaw[parquet]"):
             import pyarrow.parquet  # type: ignore[import-untyped, unused-ignore]
@@ -99,7 +98,7 @@ def json_lines(path: Path) -> tuple[list[dict[str, object]], tuple[str, ...]]:
     """
     content = read_utf8(path).decode("utf-8")
     lines = [(number, line) for number, line in enumerate(content.split("\n"), 1) if line.strip()]
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for number, line in lines:
         try:
             value = plain_json(line)

@@ -29,7 +29,7 @@ class ScoreFiles(Reader):
 
     def find(self, source: Path) -> list[Path]:
         """Return the files that look like results of this package."""
-        values: dict[Path, Any] = {}
+        values: dict[Path, object] = {}
         damaged: list[DataError] = []
         for path in self.candidates(source):
             try:
@@ -71,7 +71,7 @@ class ScoreFiles(Reader):
         """Return the model's name or path, empty where the file does not say."""
         raise NotImplementedError
 
-    def scores(self, value: Mapping[str, Any]) -> Iterator[tuple[str, Score]]:
+    def scores(self, value: Mapping[str, object]) -> Iterator[tuple[str, Score]]:
         """Yield evals with their scores."""
         raise NotImplementedError
 

@@ -55,7 +55,7 @@ class TrainerState(Reader):
 
 def _load(path: Path) -> dict[str, Any]:
     try:
-        state: dict[str, Any] = read_json(path)
+        state: dict[str, object] = read_json(path)
     except DataError as error:
         raise DataError(f"{error} Without it the state of an earlier checkpoint counts.") from None
     history = state.get("log_history") if isinstance(state, dict) else None
@@ -64,7 +64,7 @@ def _load(path: Path) -> dict[str, Any]:
     return state
 
 
-def _record(entry: dict[str, Any], number: int, path: Path) -> Record:
+def _record(entry: dict[str, object], number: int, path: Path) -> Record:
     values = numbers_of(entry)
     if "step" not in values:
         raise DataError(f"{path}: entry {number} of log_history has no step. Expected one, as the Trainer writes it.")

@@ -21,7 +21,7 @@ from cptlaw.planning import MixPlan, Suggestion, suggest
 from cptlaw.planning.cost import Hardware, hardware
 from cptlaw.planning.plan_fields import PLAN_FIELDS
 from cptlaw.planning.report_scenario import ReportOfRuns
-from cptlaw.planning.scenario import documented, read_scenario
+from cptlaw.planning.scenario import Quantity, documented, read_scenario
 from cptlaw.reporting import words
 from cptlaw.reporting.drawings import draw
 from cptlaw.reporting.figures.calibration import as_doubt
@@ -34,13 +34,14 @@ from cptlaw.reporting.subject import Subject, limits_of
 from cptlaw.result import Progress
 from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.metrics import unit_of
+from cptlaw.runs.table import RunsLike
 from cptlaw.schedules import read_schedules
 
 MOST_CELLS = 12
 
 
 def report(
-    runs: Any,
+    runs: RunsLike,
     target: Any,
     source: Any = None,
     *,
@@ -177,7 +178,7 @@ def _of_intervals(drawn: list[Figure], subject: Subject) -> Iterator[Finding]:
             yield result
 
 
-def _suggestion(subject: Subject, budget: Any) -> Suggestion:
+def _suggestion(subject: Subject, budget: Quantity) -> Suggestion:
     """Ask for the next runs as the target was fitted: the same rows and restraint."""
     fit, here = subject.fits[0].leading, subject.here
     options = fit.options

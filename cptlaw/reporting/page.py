@@ -187,7 +187,7 @@ class Report(Result):
         drawings = {f"{name}.{ending}": one.drawing for name, one in zip(names, self.figures, strict=True)}
         return write_images(drawings, folder, ending, force=force)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
         return {
             "title": self.heading,

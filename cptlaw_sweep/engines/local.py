@@ -175,7 +175,7 @@ def _serve(connection: Connection, store_url: str, environment: dict[str, str]) 
 
     while True:
         try:
-            job: dict[str, Any] = connection.recv()
+            job: dict[str, object] = connection.recv()
         except EOFError:
             return
         connection.send(run_or_say(job, store_url))

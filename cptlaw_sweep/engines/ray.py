@@ -10,7 +10,6 @@ import os
 import time
 from collections.abc import Iterable
 from types import ModuleType
-from typing import Any
 
 from cptlaw.errors import UsageError, needed_for
 from cptlaw_sweep.engines.base import Queue
@@ -57,7 +56,7 @@ class RayEngine:
             return
         is_ours = self._connect(ray)
         task = ray.remote(max_retries=self._retries, retry_exceptions=False)(run_or_say)
-        running: dict[Any, Job] = {}
+        running: dict[object, Job] = {}
         rooms = _Rooms(ray, self._patience)
         try:
             while queue:
@@ -104,7 +103,7 @@ class RayEngine:
             ray.init(include_dashboard=False, **quiet)
         return True
 
-    def _reason(self, ray: ModuleType, reference: Any) -> str | None:
+    def _reason(self, ray: ModuleType, reference: object) -> str | None:
         """Return why a task has left nothing in the store, or nothing if it has left a result or a reason."""
         try:
             problem: str | None = ray.get(reference)

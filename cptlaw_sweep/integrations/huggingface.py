@@ -147,7 +147,7 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
         return self
 
     @warn_on_errors
-    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: object, **given: Any) -> None:
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: object, **given: object) -> None:
         """Read the whole plan of the learning rate, choose when to look, and measure the base model."""
         past = {entry["step"]: entry["learning_rate"] for entry in state.log_history if "learning_rate" in entry}
         rates = planned_rates(given.get("lr_scheduler"), state.max_steps, past)
@@ -196,7 +196,7 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
                 self._held_out.keep(int(entry["measured/rows"]))
 
     @warn_on_errors
-    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: object, **given: Any) -> None:
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: object, **given: object) -> None:
         """Note the rate where it is not planned; at a look measure, forecast the end and give advice."""
         if self._rates and given.get("optimizer") is not None:
             self._rates[state.global_step] = _rate_of(given["optimizer"])

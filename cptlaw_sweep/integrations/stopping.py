@@ -53,7 +53,7 @@ COST = 0.01  # share of the training's time that forecasts may take
 KNOWN_WITHIN = 2.0  # factor around a forecast beyond which it says nothing: it is not logged, and waits for more rows
 
 
-def doubt_of(loss: Any, lo: ArrayLike, progress: Any, falling: ArrayLike = 0.0) -> Any:
+def doubt_of(loss: object, lo: ArrayLike, progress: object, falling: ArrayLike = 0.0) -> Any:
     """Return the doubt of forecasts of the end, in nats, (looks,).
 
     Parameters

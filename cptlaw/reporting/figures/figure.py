@@ -169,7 +169,7 @@ def blank_drawing(height: int = 420) -> Drawing:
 
     The height is fixed and the width follows the page.
     """
-    settings: dict[str, Any] = {
+    settings: dict[str, object] = {
         # Plotly's own template is kilobytes in every figure, and its grey background does not print.
         "template": "none",
         "height": height,
@@ -184,7 +184,7 @@ def blank_drawing(height: int = 420) -> Drawing:
     return graph_objects().Figure(layout=settings)
 
 
-def axis(name: str, title: str | None = None, values: Sequence[float] = ()) -> dict[str, Any]:
+def axis(name: str, title: str | None = None, values: Sequence[float] = ()) -> dict[str, object]:
     """Return the settings of an axis: its title with the unit, its scale, and readable ticks.
 
     Parameters
@@ -196,7 +196,7 @@ def axis(name: str, title: str | None = None, values: Sequence[float] = ()) -> d
     values
         What is drawn along it, for readable ticks: at the levels of sizes and budgets where they are few.
     """
-    result: dict[str, Any] = {
+    result: dict[str, object] = {
         "title": {"text": AXES.get(name, name) if title is None else title, "standoff": 6},
         "gridcolor": GRID,
         "linecolor": QUIET,
@@ -257,7 +257,7 @@ def rgba_of(colour: str, opacity: float) -> str:
     return f"rgba({red},{green},{blue},{opacity:g})"
 
 
-def bars(value: object, low: object, high: object, **style: object) -> dict[str, Any] | None:
+def bars(value: object, low: object, high: object, **style: object) -> dict[str, object] | None:
     """Return error bars from `low` to `high` around what is drawn, one or many; None where no end is known."""
     value, low, high = (np.atleast_1d(np.asarray(one, dtype=float)) for one in (value, low, high))
     if not np.isfinite(high - low).any():

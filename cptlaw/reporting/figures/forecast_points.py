@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
@@ -63,7 +61,7 @@ def _most_varied(data: pd.DataFrame) -> str:
     return best if counts.get(best, 0) > 1 else POINT
 
 
-def _axis(name: str, data: pd.DataFrame) -> dict[str, Any]:
+def _axis(name: str, data: pd.DataFrame) -> dict[str, object]:
     if name == POINT:
         return axis(POINT, "point") | {"dtick": 1}
     values = data[name].tolist() if pd.api.types.is_numeric_dtype(data[name]) else []

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from cptlaw.errors import UsageError
+from cptlaw.fitting.fit import Fit
 from cptlaw.laws.calculus import Array
 from cptlaw.planning import MinTokensPlan, MixPlan
 from cptlaw.planning.limits import at_risk
@@ -33,8 +33,8 @@ WIDER = 3.0  # times beyond what the fits have seen that the map shows
 
 
 def forgetting_map(
-    target: Any,
-    source: Any,
+    target: Fit,
+    source: Fit,
     *,
     plan: MixPlan | None = None,
     risks: tuple[float, ...] = RISKS,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -104,7 +103,7 @@ def _range(fit: Fit, at: Mapping[str, float], measured: pd.DataFrame | None) -> 
     return low, high
 
 
-def _place(at: Mapping[str, Any]) -> str:
+def _place(at: Mapping[str, float]) -> str:
     shown = [level_text(name, float(at[name])) for name in ("n_params", "ptpp", "replay") if name in at]
     if "tokens" in at:
         shown.append(f"around {format_quantity(float(at['tokens']))} tokens")

@@ -124,7 +124,9 @@ def _rates(part: pd.DataFrame, schedule: Schedule | None, along: str) -> tuple[A
     return np.zeros(0), np.zeros(0)
 
 
-def _add(drawing: Drawing, table: pd.DataFrame, along: str, name: str, place: int, rates: tuple[Any, Any]) -> None:
+def _add(
+    drawing: Drawing, table: pd.DataFrame, along: str, name: str, place: int, rates: tuple[pd.Series, pd.Series]
+) -> None:
     colour, fitted = COLOURS[place % len(COLOURS)], "fitted" in table
     line = {"color": colour, "width": 1.5, "dash": DASHES[place % len(DASHES)]}
     drawing.add_scatter(
