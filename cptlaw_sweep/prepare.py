@@ -53,7 +53,7 @@ def prepare(texts: Mapping[str, TextSpec], store: Store, progress: Callable[[str
         folder = store.scratch()
         try:
             index = _write_shards(text["source"], tokenizer, folder, text["name"])
-            for name in [shard["file"] for split in (index["train"], index["validation"]) for shard in split["shards"]]:
+            for name in [shard["file"] for split in SPLITS for shard in index[split]["shards"]]:
                 store.put_file(folder / name, f"texts/{key}/{name}")
             # The index comes last: a text without it has not been prepared.
             store.write_json(f"texts/{key}/index.json", index)
@@ -178,8 +178,8 @@ class Windows:
         self.context, self.vocabulary = context, int(index["vocabulary"])
         self._shards: list[npt.NDArray[Any]] = []
         counts = []
-        for part in (index["train"], index["validation"]) if split == "all" else (index[split],):
-            for shard in part["shards"]:
+        for part in SPLITS if split == "all" else (split,):
+            for shard in index[part]["shards"]:
                 path = folder / shard["file"]
                 if not path.exists() or path.stat().st_size != shard["tokens"] * dtype.itemsize:
                     raise DataError(
