@@ -27,6 +27,7 @@ from cptlaw.errors import UsageError
 @options.strict
 @options.as_json
 def forecast(
+    *,
     fits: tuple[str, ...],
     at: str | None,
     points: str | None,

@@ -34,6 +34,7 @@ PARTS = 15  # of a report of two fits with a plan
 @options.output("REPORT", "REPORT.html", "The page.", required=True)
 @options.as_json
 def report(
+    *,
     runs: str,
     target: str,
     source: str | None,
