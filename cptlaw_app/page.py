@@ -45,7 +45,7 @@ def answer_page(answer: Any) -> dict[str, Any]:
         "details": answer.details,
         "tables": [table.to_html() for table in answer.tables if table.rows],
         "findings": [_finding_context(one) for one in findings if one not in above],
-        "figures": [_figure(figure) for figure in answer_figures(answer)],
+        "figures": [_figure_json(figure) for figure in answer_figures(answer)],
     }
 
 
@@ -74,7 +74,7 @@ def answer_figures(answer: Any) -> Iterator[Any]:
             yield figure
 
 
-def _figure(figure: Any) -> dict[str, str]:
+def _figure_json(figure: Any) -> dict[str, str]:
     # Inside a script element only an end tag could end the data.
     data = json.dumps(json.loads(figure.to_json())).replace("<", "\\u003c")
     return {"title": figure.title, "caption": figure.caption, "data": data}

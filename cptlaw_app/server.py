@@ -64,7 +64,7 @@ def build(runs: cl.Runs | None = None, where: str = "", hosts: tuple[str, ...] =
         import plotly
     app = flask.Flask("cptlaw_app", root_path=str(Path(__file__).parent), static_folder="assets")
     desk = Desk(Shelf(), runs, where)
-    _guard(app, hosts)
+    _guard_headers(app, hosts)
 
     def page(given: dict[str, str], problem: Problem | None = None) -> ResponseReturnValue:
         uploaded = given.get("table") if given.get("table") not in (NO_RUNS, EXAMPLE, GIVEN, None) else None
@@ -136,7 +136,7 @@ def build(runs: cl.Runs | None = None, where: str = "", hosts: tuple[str, ...] =
     return app
 
 
-def _guard(app: flask.Flask, hosts: tuple[str, ...]) -> None:
+def _guard_headers(app: flask.Flask, hosts: tuple[str, ...]) -> None:
     from flask import abort, request
     from werkzeug.exceptions import HTTPException
 

@@ -70,14 +70,14 @@ def read_answer(answer: object) -> AnswerFile:
     has_mix = answer.get("mix") not in (None, {}, [])
     if feasible is False or answer["tokens"] is None or (answer.get("replay") is None and not has_mix):
         raise DataError("the answer names no run to train: nothing keeps its limits. Ask again with looser ones.")
-    mix = _mix(answer["mix"], label) if has_mix else _of_replay(_number(answer, "replay", label, 0.0, 1.0))
+    mix = _mix(answer["mix"], label) if has_mix else _of_replay(_number_at(answer, "replay", label, 0.0, 1.0))
     return AnswerFile(
-        _text(answer, "question", label, 10_000) or "",
-        _text(answer, "base", label, LONGEST_NAME),
-        _positive(answer, "tokens", label, MOST_TOKENS) or 0.0,
+        _text_at(answer, "question", label, 10_000) or "",
+        _text_at(answer, "base", label, LONGEST_NAME),
+        _positive_at(answer, "tokens", label, MOST_TOKENS) or 0.0,
         mix,
-        _positive(answer, "lr_peak", label, HIGHEST_RATE),
-        _positive(answer, "batch_tokens", label, MOST_TOKENS),
+        _positive_at(answer, "lr_peak", label, HIGHEST_RATE),
+        _positive_at(answer, "batch_tokens", label, MOST_TOKENS),
     )
 
 
@@ -94,7 +94,7 @@ def _mix(value: object, label: str) -> dict[str, float]:
     for name in value:
         if not isinstance(name, str) or not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
             raise DataError(f"{label}, mix: {shown(name)} is no name of a corpus. Expected a line of text.")
-    shares = {name: _number(value, name, f"{label}, mix", 0.0, 1.0) for name in value}
+    shares = {name: _number_at(value, name, f"{label}, mix", 0.0, 1.0) for name in value}
     if not math.isclose(sum(shares.values()), 1.0, abs_tol=1e-3):
         raise DataError(f"{label}, mix: the shares sum to {sum(shares.values()):.6g}. Expected 1.")
     kept = {name: round(share, 6) for name, share in shares.items() if round(share, 6) > 0}
@@ -102,7 +102,7 @@ def _mix(value: object, label: str) -> dict[str, float]:
     return dict(zip(file_names(kept), kept.values(), strict=True))
 
 
-def _number(entries: Mapping[str, object], name: str, label: str, low: float, high: float) -> float:
+def _number_at(entries: Mapping[str, object], name: str, label: str, low: float, high: float) -> float:
     value = entries.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
         span = f"from {low:g} to" if low == 0 else "above 0, up to"
@@ -110,11 +110,11 @@ def _number(entries: Mapping[str, object], name: str, label: str, low: float, hi
     return float(value)
 
 
-def _positive(entries: Mapping[str, object], name: str, label: str, most: float) -> float | None:
-    return None if entries.get(name) is None else _number(entries, name, label, math.ulp(0.0), most)
+def _positive_at(entries: Mapping[str, object], name: str, label: str, most: float) -> float | None:
+    return None if entries.get(name) is None else _number_at(entries, name, label, math.ulp(0.0), most)
 
 
-def _text(entries: Mapping[str, object], name: str, label: str, most: int) -> str | None:
+def _text_at(entries: Mapping[str, object], name: str, label: str, most: int) -> str | None:
     value = entries.get(name)
     if value is not None and not (isinstance(value, str) and len(value) <= most):
         raise DataError(f"{label}, {name}: {shown(value)}. Expected a text of at most {most:,} characters.")

@@ -76,7 +76,7 @@ class DryRun(Result):
     @property
     def lines(self) -> list[Line]:
         """Disk, where the times come from, and manifests."""
-        disk = f"{_bytes(float(self.frame['disk_bytes'].sum()))} beside the prepared text"
+        disk = f"{_bytes_text(float(self.frame['disk_bytes'].sum()))} beside the prepared text"
         result = [("memory", self.memory), ("disk", disk), ("time", self.speed)]
         result += [("merges", self.merges)] if self.merges else []
         return [*result, ("manifests", self.written)] if self.written else result
@@ -86,12 +86,12 @@ class DryRun(Result):
         """The runs, one row each."""
         shown = self.frame[["run", "kind", "tokens", "flops", "seconds", "memory_bytes", "disk_bytes"]]
         formats: dict[str, Any] = dict.fromkeys(("tokens", "flops"), format_quantity)
-        formats |= {"seconds": format_seconds, "memory_bytes": _bytes, "disk_bytes": _bytes}
+        formats |= {"seconds": format_seconds, "memory_bytes": _bytes_text, "disk_bytes": _bytes_text}
         names = ("run", "kind", "tokens", "FLOPs", "time", "memory", "disk")
         return [replace(Table.of(shown, formats), columns=names)]
 
 
-def _bytes(value: float) -> str:
+def _bytes_text(value: float) -> str:
     return f"{format_quantity(value)}B".replace("KB", "kB").replace("BB", "GB")
 
 
@@ -99,7 +99,7 @@ def estimate(sweep: Sweep, workers: int) -> DryRun:
     """Estimate each run, from the speed of the training step of each model as measured here, for half a second each."""
     import pandas as pd
 
-    speeds, speed = _speeds(sweep)
+    speeds, speed = _tokens_per_second(sweep)
 
     def seconds(job: Job) -> float:
         n_evals = sum(entry["sequences"] for entry in job.definition["evals"]) * len(job.definition["measure_at"])
@@ -122,10 +122,10 @@ def estimate(sweep: Sweep, workers: int) -> DryRun:
     # By columns: as many tuples as there are runs would take more memory than the table.
     frame = pd.DataFrame({name: pd.Series([of_job(job) for job in runs]) for name, of_job in columns.items()})
     notes = tuple(Finding("info", "recipe", note) for note in sweep.notes)
-    return DryRun(frame, workers, speed, _largest(sweep), _merges(sweep), findings=notes)
+    return DryRun(frame, workers, speed, _memory_text(sweep), _merges_text(sweep), findings=notes)
 
 
-def _speeds(sweep: Sweep) -> tuple[dict[str, float], str]:
+def _tokens_per_second(sweep: Sweep) -> tuple[dict[str, float], str]:
     """Return tokens per second of each model, and where they come from."""
     timed: Callable[[Job], float] | None = None
     with contextlib.suppress(ImportError):  # without torch nothing can be timed
@@ -152,15 +152,15 @@ def _speeds(sweep: Sweep) -> tuple[dict[str, float], str]:
     return speeds, speed
 
 
-def _largest(sweep: Sweep) -> str:
+def _memory_text(sweep: Sweep) -> str:
     """Return what takes the memory of the job that needs most of it."""
     job = max(sweep.jobs, key=lambda job: job.memory)
     parts = {name: size for name, size in job.run.get("memory", {}).items() if size}
-    text = ", ".join(f"{name} {_bytes(size)}" for name, size in parts.items())
-    return f"{_bytes(job.memory)} per process at most, in {job.name} ({text}, and the process itself)"
+    text = ", ".join(f"{name} {_bytes_text(size)}" for name, size in parts.items())
+    return f"{_bytes_text(job.memory)} per process at most, in {job.name} ({text}, and the process itself)"
 
 
-def _merges(sweep: Sweep) -> str:
+def _merges_text(sweep: Sweep) -> str:
     """Return at which weights how many runs are merged with their base model and measured so too."""
     merging = [job.definition["merge"] for job in sweep.jobs if job.definition.get("merge")]
     weights = ", ".join(f"{weight:g}" for weight in sorted({weight for some in merging for weight in some}))

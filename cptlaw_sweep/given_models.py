@@ -115,10 +115,10 @@ def resolve(name: str, revision: str | None) -> str | None:
 
 def _hash_of(path: Path) -> str:
     stat = path.stat()
-    return _hash(str(path), stat.st_size, stat.st_mtime_ns)
+    return _file_digest(str(path), stat.st_size, stat.st_mtime_ns)
 
 
 @lru_cache(maxsize=1024)
-def _hash(path: str, size: int, changed: int) -> str:
+def _file_digest(path: str, size: int, changed: int) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

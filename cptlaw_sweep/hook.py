@@ -48,7 +48,7 @@ def scores_of(job: Job, store: Store, cache: Path) -> tuple[list[MeasuredRow], J
         model = store.get_folder(folder_of(trained, step), cache)
         scratch = store.scratch()
         output = scratch / "scores.json"
-        _call(job, {"model": str(model), "output": str(output), "run": name, "step": str(step)})
+        _call_program(job, {"model": str(model), "output": str(output), "run": name, "step": str(step)})
         for metric, score in read_scores(output).items():
             row = {"eval": metric, "domain": None, "step": step, "tokens": step * per_step, "lr": None, **score}
             rows.append(cast("MeasuredRow", row))
@@ -59,7 +59,7 @@ def scores_of(job: Job, store: Store, cache: Path) -> tuple[list[MeasuredRow], J
     return rows, {"name": job.name, "kind": job.kind, "seconds": seconds, "tokens_per_second": None}
 
 
-def _call(job: Job, values: dict[str, str]) -> None:
+def _call_program(job: Job, values: dict[str, str]) -> None:
     words = []
     for word in shlex.split(str(job.definition["command"])):
         for name, value in values.items():
@@ -103,10 +103,10 @@ def read_scores(path: Path) -> dict[str, Row]:
         raise DataError(f"evaluate: the command left no scores: {error}") from None
     if not isinstance(value, dict) or not value:
         raise DataError(f"evaluate: expected scores by name, found {str(value)[:60]}")
-    return {str(name): _score(name, score) for name, score in value.items()}
+    return {str(name): _score_row(name, score) for name, score in value.items()}
 
 
-def _score(name: object, score: object) -> Row:
+def _score_row(name: object, score: object) -> Row:
     entry = score if isinstance(score, dict) else {"value": score}
     value = entry.get("value")
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):

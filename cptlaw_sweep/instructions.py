@@ -41,7 +41,10 @@ def instructions(job: Job, sweep: Sweep, names: dict[str, str]) -> dict[str, obj
         "id": job.id,
         "columns": {key: value for key, value in job.columns.items() if value is not None},
         "start": start,
-        "model": {**definition["model"], "transformers": _config(definition["model"], job.places.get("model"))},
+        "model": {
+            **definition["model"],
+            "transformers": _transformers_config(definition["model"], job.places.get("model")),
+        },
         "data": {
             "mix": [
                 {
@@ -61,7 +64,7 @@ def instructions(job: Job, sweep: Sweep, names: dict[str, str]) -> dict[str, obj
         "precision": definition["precision"],
         "learning_rate": {
             "phases": definition["phases"],
-            "at_steps": [[step, float(lr[step])] for step in _corners(first, last)] if lr is not None else [],
+            "at_steps": [[step, float(lr[step])] for step in _corner_steps(first, last)] if lr is not None else [],
         },
         "evaluate": {
             "sets": [
@@ -83,12 +86,12 @@ def instructions(job: Job, sweep: Sweep, names: dict[str, str]) -> dict[str, obj
     }
 
 
-def _corners(first: int, last: int) -> list[int]:
+def _corner_steps(first: int, last: int) -> list[int]:
     """Return some steps at which the rate is told: ends, and sixteenths between them."""
     return sorted({first + 1 + (last - first - 1) * part // 16 for part in range(17)}) if last > first else []
 
 
-def _config(model: ModelSpec, place: str | None) -> dict[str, object]:
+def _transformers_config(model: ModelSpec, place: str | None) -> dict[str, object]:
     """Return the model as transformers takes it, as far as that is known without transformers."""
     if model["kind"] == "pretrained":
         return {"from_pretrained": place, "revision": model.get("revision")}

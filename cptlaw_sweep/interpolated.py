@@ -23,13 +23,13 @@ class Between:
     def __init__(self, model: torch.nn.Module):
         self._model = model
         self._adapters = [module for module in model.modules() if hasattr(module, "lora_A")]
-        self._base = [] if self._adapters else _copies(model)
+        self._base = [] if self._adapters else _weight_copies(model)
 
     @contextlib.contextmanager
     def at(self, weight: float) -> Iterator[None]:
         """Hold the model at a weight meanwhile; afterwards it is what it was, to the last bit."""
         scales = [dict(module.scaling) for module in self._adapters]  # type: ignore[arg-type, unused-ignore]
-        adapted = _copies(self._model) if self._base else []
+        adapted = _weight_copies(self._model) if self._base else []
         try:
             for module, scale in zip(self._adapters, scales, strict=True):
                 module.scaling.update({name: weight * value for name, value in scale.items()})  # type: ignore[union-attr, operator, unused-ignore]
@@ -46,5 +46,5 @@ class Between:
                 local_part(parameter).copy_(value)
 
 
-def _copies(model: torch.nn.Module) -> list[torch.Tensor]:
+def _weight_copies(model: torch.nn.Module) -> list[torch.Tensor]:
     return [local_part(parameter.detach()).to("cpu", copy=True) for parameter in model.parameters()]

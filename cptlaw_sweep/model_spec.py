@@ -70,7 +70,7 @@ def shape_of(n_params: float, vocabulary: int, context: int) -> DecoderWidths:
     widths = [*range(8, 512, 4), *range(512, 16385, 64)]
 
     def total(width: int) -> int:
-        shape: ModelSpec = {"kind": "gpt2", "width": width, "layers": _layers(width)}
+        shape: ModelSpec = {"kind": "gpt2", "width": width, "layers": _layers_of_width(width)}
         return count_gpt2({**shape, "vocabulary": vocabulary, "context": context})[0]
 
     width = min(widths, key=lambda h: abs(math.log(total(h) / n_params)))
@@ -78,10 +78,10 @@ def shape_of(n_params: float, vocabulary: int, context: int) -> DecoderWidths:
     # Heads must divide the width: the next smaller number that does.
     while width % heads:
         heads -= 1
-    return {"width": width, "layers": _layers(width), "heads": heads}
+    return {"width": width, "layers": _layers_of_width(width), "heads": heads}
 
 
-def _layers(width: int) -> int:
+def _layers_of_width(width: int) -> int:
     return max(2, round(width / 64))
 
 
@@ -98,7 +98,7 @@ def models_of(
         Where relative paths start: the folder of the recipe.
     """
     if isinstance(asked, Given):
-        model = _given(name, asked, where, folder)
+        model = _given_model(name, asked, where, folder)
         return [_with_adapters(model, rank, asked.lora) for rank in asked.lora.rank] if asked.lora else [model]
     vocabulary, context = read
     if isinstance(asked, Configured):
@@ -112,7 +112,7 @@ def models_of(
     return [Model(name, spec, *sizes_of(spec, where), asked.seeds, None)]
 
 
-def _given(name: str, asked: Given, where: str, folder: Path) -> Model:
+def _given_model(name: str, asked: Given, where: str, folder: Path) -> Model:
     try:
         place = given_models.find_folder(asked.pretrained, folder)
     except DataError as error:

@@ -32,13 +32,13 @@ def wrap(model: torch.nn.Module, accelerator: Accelerator, *, shard: bool, bf16:
     mesh = init_device_mesh(accelerator.device.type, (accelerator.num_processes,))
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32) if bf16 else None
     options: dict[str, object] = {"mesh": mesh, **({"mp_policy": policy} if policy else {})}
-    for layer in _layers(model):
+    for layer in _decoder_layers(model):
         fully_shard(layer, **options)
     fully_shard(model, **options)
     return model.to(accelerator.device)
 
 
-def _layers(model: torch.nn.Module) -> Iterator[torch.nn.Module]:
+def _decoder_layers(model: torch.nn.Module) -> Iterator[torch.nn.Module]:
     """Yield the layers of a decoder: the members of its largest list of modules."""
     lists = [module for module in model.modules() if isinstance(module, torch.nn.ModuleList)]
     if lists:

@@ -65,7 +65,7 @@ def _write_shards(source: SourceSpec, tokenizer: Tokenizer, folder: Path, name: 
     writers = {split: _ShardWriter(folder, split, tokenizer.dtype) for split in SPLITS}
     left = source["max_tokens"]
     n_bytes = 0
-    read = _given_ids(source, tokenizer, name) if "ids" in source else _encoded(source, tokenizer)
+    read = _given_ids(source, tokenizer, name) if "ids" in source else _encoded_documents(source, tokenizer)
     for group, ids, size in read:
         if left is not None:
             ids = ids[:left]
@@ -91,7 +91,7 @@ def _write_shards(source: SourceSpec, tokenizer: Tokenizer, folder: Path, name: 
     return index
 
 
-def _encoded(source: SourceSpec, tokenizer: Tokenizer) -> Iterator[tuple[str, Ids, int]]:
+def _encoded_documents(source: SourceSpec, tokenizer: Tokenizer) -> Iterator[tuple[str, Ids, int]]:
     """Yield (group, ids, bytes of text) of each document, encoded many at a time and never all held."""
     waiting: list[tuple[str, str]] = []
     held = 0
@@ -99,12 +99,12 @@ def _encoded(source: SourceSpec, tokenizer: Tokenizer) -> Iterator[tuple[str, Id
         waiting.append(document)
         held += len(document[1])
         if held >= BATCH_CHARACTERS:
-            yield from _encode(waiting, tokenizer)
+            yield from _encode_batch(waiting, tokenizer)
             waiting, held = [], 0
-    yield from _encode(waiting, tokenizer)
+    yield from _encode_batch(waiting, tokenizer)
 
 
-def _encode(waiting: list[tuple[str, str]], tokenizer: Tokenizer) -> Iterator[tuple[str, Ids, int]]:
+def _encode_batch(waiting: list[tuple[str, str]], tokenizer: Tokenizer) -> Iterator[tuple[str, Ids, int]]:
     contents = [content for _, content in waiting]
     for (group, content), ids in zip(waiting, tokenizer.documents(contents), strict=True):
         yield group, ids, len(content.encode("utf-8", "surrogatepass"))

@@ -60,7 +60,7 @@ def save_model(model: PreTrainedModel, folder: Path, *, main: bool) -> None:
         return
     whole = model.get_base_model() if hasattr(model, "get_base_model") else model
     if whole is not model:
-        weights = _merged(model, weights)
+        weights = _with_adapters(model, weights)
     dtype = getattr(whole, "stored_dtype", None)
     if isinstance(dtype, torch.dtype) and dtype != torch.float32:
         weights = {name: each.to(dtype) if each.is_floating_point() else each for name, each in weights.items()}
@@ -71,7 +71,7 @@ def save_model(model: PreTrainedModel, folder: Path, *, main: bool) -> None:
     whole.save_pretrained(str(folder), state_dict=weights)
 
 
-def _merged(model: PreTrainedModel, weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def _with_adapters(model: PreTrainedModel, weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Return weights with adapters added in, under the names of the model without them."""
     prefix, merged = "base_model.model.", {}
     deltas = {

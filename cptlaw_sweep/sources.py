@@ -43,7 +43,7 @@ def with_files(source: Mapping[str, Any], folder: Path, where: str) -> SourceSpe
     files: list[SourceFile] = []
     for pattern in source["files"]:
         before = len(files)
-        for name, open_file in _matching(pattern, folder):
+        for name, open_file in _files_of_pattern(pattern, folder):
             if not any(name.endswith(kind) for kind in (ENDINGS if "ids" in source else KINDS)):
                 raise DataError(f"{where}: {name} is of no known kind. Expected files ending in {', '.join(KINDS)}.")
             try:
@@ -58,7 +58,7 @@ def with_files(source: Mapping[str, Any], folder: Path, where: str) -> SourceSpe
     return cast("SourceSpec", spec)
 
 
-def _matching(pattern: str, folder: Path) -> Iterator[tuple[str, Callable[[], BufferedReader]]]:
+def _files_of_pattern(pattern: str, folder: Path) -> Iterator[tuple[str, Callable[[], BufferedReader]]]:
     """Yield the files that a pattern stands for, each with its name and what opens it; local ones need no library."""
     if "://" not in pattern:
         full = folder / pattern
@@ -71,7 +71,7 @@ def _matching(pattern: str, folder: Path) -> Iterator[tuple[str, Callable[[], Bu
                     f"{shown(name)}: cannot be read ({getattr(error, 'strerror', None) or error})."
                 ) from None
             if not is_folder:
-                yield str(Path(name).absolute()), partial(_opened, name)
+                yield str(Path(name).absolute()), partial(_open_file, name)
         return
     with needed_for(f"{pattern}: reading a URL", "cptlaw[training]"):
         import fsspec
@@ -79,7 +79,7 @@ def _matching(pattern: str, folder: Path) -> Iterator[tuple[str, Callable[[], Bu
         yield file.full_name, file.open
 
 
-def _opened(name: str) -> BufferedReader:
+def _open_file(name: str) -> BufferedReader:
     return open(name, "rb")
 
 
@@ -110,7 +110,7 @@ def documents(source: SourceSpec) -> Iterator[Document]:
             has_text = True
             yield group, content
     if not has_text:
-        raise DataError(f"{_label(source)}: there is no text in it.")
+        raise DataError(f"{_source_label(source)}: there is no text in it.")
 
 
 def id_documents(source: SourceSpec) -> Iterator[tuple[str, NDArray[np.integer]]]:
@@ -123,7 +123,7 @@ def id_documents(source: SourceSpec) -> Iterator[tuple[str, NDArray[np.integer]]
                 yield hashlib.sha256(ids.tobytes()).hexdigest(), ids
 
 
-def _label(source: SourceSpec) -> str:
+def _source_label(source: SourceSpec) -> str:
     return str(source["dataset"] if "dataset" in source else ", ".join(entry["path"] for entry in source["files"][:2]))
 
 
@@ -147,7 +147,7 @@ def _from_file(file: IO[bytes], path: str, source: SourceSpec) -> Iterator[Docum
                     record = json.loads(content)
                 except (ValueError, RecursionError) as error:
                     raise DataError(f"{path}, row {line}: not JSON ({error}). Expected one object per line.") from None
-                yield _document(record, source, f"{path}, row {line}")
+                yield _document_of_record(record, source, f"{path}, row {line}")
     elif path.endswith(".parquet"):
         import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
         import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
@@ -157,7 +157,7 @@ def _from_file(file: IO[bytes], path: str, source: SourceSpec) -> Iterator[Docum
             row = 0
             for batch in pq.ParquetFile(file).iter_batches(batch_size=1024, columns=columns):
                 for record in batch.to_pylist():
-                    yield _document(record, source, f"{path}, row {row}")
+                    yield _document_of_record(record, source, f"{path}, row {row}")
                     row += 1
         except pa.ArrowException as error:
             raise DataError(f"{path}: truncated, or not Parquet ({error}).") from None
@@ -174,10 +174,10 @@ def _from_dataset(source: SourceSpec) -> Iterator[Document]:
     except (OSError, ValueError) as error:
         raise DataError(f"data set {source['dataset']!r} cannot be loaded ({error}).") from None
     for row, record in enumerate(records):
-        yield _document(record, source, f"{source['dataset']}, row {row}")
+        yield _document_of_record(record, source, f"{source['dataset']}, row {row}")
 
 
-def _document(record: Any, source: SourceSpec, place: str) -> Document:
+def _document_of_record(record: Any, source: SourceSpec, place: str) -> Document:
     for field in (source["field"], source["group"]):
         if field is not None and (not isinstance(record, Mapping) or field not in record):
             has = ", ".join(map(str, record)) if isinstance(record, Mapping) else repr(record)[:60]

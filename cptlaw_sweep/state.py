@@ -44,27 +44,27 @@ def snapshot(model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, whole:
     if not whole:
         return result
     for name, parameter in model.named_parameters():
-        result[f"weight.{name}"] = _copy(parameter)
+        result[f"weight.{name}"] = _copy_on_host(parameter)
         state = optimizer.state.get(parameter)
         if state:
-            result |= {f"{moment}.{name}": _copy(state[moment]) for moment in MOMENTS}
-            result[f"step.{name}"] = _copy(state["step"])
-    result |= {f"buffer.{name}": _copy(buffer) for name, buffer in model.named_buffers()}
+            result |= {f"{moment}.{name}": _copy_on_host(state[moment]) for moment in MOMENTS}
+            result[f"step.{name}"] = _copy_on_host(state["step"])
+    result |= {f"buffer.{name}": _copy_on_host(buffer) for name, buffer in model.named_buffers()}
     return result
 
 
-def _copy(tensor: torch.Tensor) -> torch.Tensor:
+def _copy_on_host(tensor: torch.Tensor) -> torch.Tensor:
     return local_part(tensor.detach()).to("cpu", copy=True).contiguous()
 
 
 def write(folder: Path, tensors: Tensors, part: int, parts: int, *, sharded: bool) -> None:
     """Write the part of one process into a folder that all processes share."""
-    save_file(tensors, str(folder / _name(part, parts)))
+    save_file(tensors, str(folder / _shard_name(part, parts)))
     if part == 0:
         (folder / NOTES).write_text(json.dumps({"version": 2, "parts": parts, "sharded": sharded}), encoding="utf-8")
 
 
-def _name(part: int, parts: int) -> str:
+def _shard_name(part: int, parts: int) -> str:
     return f"training-{part:05d}-of-{parts:05d}.safetensors"
 
 
@@ -87,8 +87,8 @@ def load(folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
     """
     notes = json.loads((folder / NOTES).read_text(encoding="utf-8"))
     there = int(notes["parts"])
-    own = folder / _name(part if part < there else 0, there)
-    read = _Parts([folder / _name(index, there) for index in range(there if notes["sharded"] else 1)])
+    own = folder / _shard_name(part if part < there else 0, there)
+    read = _Parts([folder / _shard_name(index, there) for index in range(there if notes["sharded"] else 1)])
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             local_part(parameter).copy_(read.part(f"weight.{name}", parameter, part, parts))
@@ -129,10 +129,10 @@ class _Parts:
             own: torch.Tensor = self._files[part].get_tensor(name)
             return own
         every = [file.get_tensor(name) for file in self._files]
-        return _cut(torch.cat(every) if len(every) > 1 else every[0], like, part, parts)
+        return _part_of_tensor(torch.cat(every) if len(every) > 1 else every[0], like, part, parts)
 
 
-def _cut(tensor: torch.Tensor, like: torch.Tensor, part: int, parts: int) -> torch.Tensor:
+def _part_of_tensor(tensor: torch.Tensor, like: torch.Tensor, part: int, parts: int) -> torch.Tensor:
     """Return what of a whole tensor this process holds."""
     if not hasattr(like, "to_local"):
         return tensor

@@ -114,7 +114,7 @@ def _under_way(job: Job, store: Store) -> dict[str, Any]:
     steps, losses = store.read_lines(f"{stem}.steps.jsonl"), store.read_lines(f"{stem}.jsonl")
     first = int(job.definition["steps"][0]) * int(job.columns["batch_tokens"])
     tokens = int(steps[-1]["tokens"]) - first if steps else 0
-    seen = _age(store, f"{stem}.steps.jsonl") if steps else _age(store, f"{stem}.jsonl")
+    seen = _age_in_seconds(store, f"{stem}.steps.jsonl") if steps else _age_in_seconds(store, f"{stem}.jsonl")
     last = {row["eval"]: row["loss"] for row in losses[-8:]}
     return {
         "status": "running" if seen is not None and seen < SILENT_SECONDS else "stopped",
@@ -124,7 +124,7 @@ def _under_way(job: Job, store: Store) -> dict[str, Any]:
     }
 
 
-def _age(store: Store, name: str) -> float | None:
+def _age_in_seconds(store: Store, name: str) -> float | None:
     """Return the seconds since a file was written, where the store tells."""
     if not store.is_local:
         return 0.0 if store.exists(name) else None

@@ -39,7 +39,7 @@ def runs_table(sweep: Sweep, store: Store) -> pd.DataFrame:
         if job.id not in finished:
             continue
         for measured in store.get_result(job.id):
-            row = _row(job, measured)
+            row = _row_of_run(job, measured)
             if along:
                 row["phase"] = "pretrain" if job.kind in ("trunk", "base") else "cpt"
             last = measured["step"] == job.definition.get("steps", [0, 0])[1]
@@ -53,16 +53,16 @@ def runs_table(sweep: Sweep, store: Store) -> pd.DataFrame:
                     bases[key] = base
             else:
                 rows.append(row)
-    return _frame([*bases.values(), *rows])
+    return _runs_frame([*bases.values(), *rows])
 
 
-def _frame(rows: list[dict[str, object]]) -> pd.DataFrame:
+def _runs_frame(rows: list[dict[str, object]]) -> pd.DataFrame:
     """Return rows as a table without empty columns, the weights of corpora last."""
     mixes = dict.fromkeys(name for row in rows for name in row if name.startswith("mix_"))
     return pd.DataFrame(rows, columns=[*COLUMNS, *mixes]).dropna(axis="columns", how="all")
 
 
-def _row(job: Job, measured: MeasuredRow) -> dict[str, Any]:
+def _row_of_run(job: Job, measured: MeasuredRow) -> dict[str, Any]:
     columns = job.columns
     weight = measured.get("merge_weight", 1.0 if job.definition.get("merge") and measured["step"] else None)
     name = columns.get("run", job.name)
@@ -121,7 +121,7 @@ def jobs_table(sweep: Sweep, store: Store, failures: Mapping[str, str] | None = 
                 "status": "finished",
                 "seconds": report["seconds"],
                 "tokens_per_second": report["tokens_per_second"],
-                "epochs": _epochs(sweep, report),
+                "epochs": _epochs_text(sweep, report),
                 "kept": f"kept/{job.id}" if job.definition.get("kept") else None,
             }
         else:
@@ -130,7 +130,7 @@ def jobs_table(sweep: Sweep, store: Store, failures: Mapping[str, str] | None = 
     return pd.DataFrame(rows, columns=[*JOB_COLUMNS])
 
 
-def _epochs(sweep: Sweep, report: JobReport) -> str | None:
+def _epochs_text(sweep: Sweep, report: JobReport) -> str | None:
     """Return how often each corpus was read, as in ``old 0.25, new 1.5``."""
     read = report.get("epochs_by_text", {})
     return ", ".join(f"{sweep.texts[key]['name']} {n:.3g}" for key, n in read.items() if key in sweep.texts) or None

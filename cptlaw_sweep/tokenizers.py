@@ -74,7 +74,7 @@ def vocabulary_of(spec: TokenizerSpec, place: str | None = None) -> int:
     if spec["kind"] == "trained":
         return int(spec["vocabulary"])
     known = given_models.vocabulary_in(Path(place)) if place else None
-    return known or _pretrained(spec, place).vocabulary
+    return known or _pretrained_tokenizer(spec, place).vocabulary
 
 
 def name_of(spec: TokenizerSpec) -> str:
@@ -97,7 +97,7 @@ def load_tokenizer(
         # No text holds the byte 0, so it can stand between documents.
         return Tokenizer(lambda texts: [np.frombuffer(each.encode("utf-8"), dtype=np.uint8) for each in texts], 256, 0)
     if spec["kind"] == "pretrained":
-        return _pretrained(spec, place)
+        return _pretrained_tokenizer(spec, place)
     import tokenizers
 
     name = _file_of(spec)
@@ -115,22 +115,22 @@ def load_tokenizer(
         fresh.train_from_iterator(training_text, trainer)
         store.write(name, fresh.to_str().encode())
     loaded = tokenizers.Tokenizer.from_str(store.read(name).decode())
-    return Tokenizer(_batch(loaded), int(spec["vocabulary"]), loaded.token_to_id(END_OF_TEXT))
+    return Tokenizer(_batch_encoder(loaded), int(spec["vocabulary"]), loaded.token_to_id(END_OF_TEXT))
 
 
-def _batch(loaded: Any) -> Callable[[list[str]], Sequence[Any]]:
+def _batch_encoder(loaded: Any) -> Callable[[list[str]], Sequence[Any]]:
     """Return an encoder of many texts at a time, on all cores."""
     return lambda texts: [one.ids for one in loaded.encode_batch(texts, add_special_tokens=False)]
 
 
-def _pretrained(spec: TokenizerSpec, place: str | None) -> Tokenizer:
+def _pretrained_tokenizer(spec: TokenizerSpec, place: str | None) -> Tokenizer:
     whole = load_pretrained(spec, place)
     if whole.eos_token_id is None:
         raise DataError(f"tokenizer {name_of(spec)!r} has no end-of-text token to put between documents.")
     # Fast tokenizers encode on all cores and without the warnings about length that those of transformers print.
     backend = getattr(whole, "backend_tokenizer", None)
     if backend is not None:
-        return Tokenizer(_batch(backend), len(whole), whole.eos_token_id)
+        return Tokenizer(_batch_encoder(backend), len(whole), whole.eos_token_id)
     return Tokenizer(lambda texts: whole(texts, add_special_tokens=False)["input_ids"], len(whole), whole.eos_token_id)
 
 

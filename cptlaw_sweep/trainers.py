@@ -386,7 +386,7 @@ def run_of_answer(
     name = found.base if base is None else base
     return Run(
         name="out",
-        model=MODEL if name is None else _printable(name, "base"),
+        model=MODEL if name is None else _checked_text(name, "base"),
         corpora=[_to_fill_in(name, share) for name, share in found.mix.items()],
         steps=steps,
         schedule="cosine",
@@ -430,7 +430,7 @@ def parse_whole_number(value: object, name: str, low: int, high: int) -> int:
     return int(number)
 
 
-def _printable(text: object, name: str) -> str:
+def _checked_text(text: object, name: str) -> str:
     if not isinstance(text, str) or not text.isprintable() or not text.strip() or len(text) > LONGEST_NAME:
         raise UsageError(f"{name}: {shown(text)}. Expected the name or the folder of a model.")
     return text

@@ -126,7 +126,7 @@ def tune(path: Path, run: Callable[[Sweep], Callable[[Job], float | None]]) -> L
                 "Give another `peak` to begin from, and tune again.",
             )
         )
-    rule, doubt = _rule(best, sizes)
+    rule, doubt = _rate_rule(best, sizes)
     return LearningRates(frame, best, rule, tuple(findings + doubt))
 
 
@@ -217,7 +217,7 @@ def vertex(rates: ArrayLike, losses: ArrayLike) -> tuple[float, int]:
     return float(f"{2.0**best:.4g}"), 0
 
 
-def _rule(best: Mapping[str, float], sizes: Mapping[str, int]) -> tuple[dict[str, float], list[Finding]]:
+def _rate_rule(best: Mapping[str, float], sizes: Mapping[str, int]) -> tuple[dict[str, float], list[Finding]]:
     """Fit the fall of the best rate with size; with one size it is that of the maximal-update rule."""
     names = list(best)
     first = names[0]

@@ -129,12 +129,12 @@ def run_in_processes(job: Job, store: Store, processes: int) -> None:
     command = [sys.executable, "-m", "torch.distributed.run", *where, f"--nproc-per-node={processes}"]
     asked = ["-m", "cptlaw_sweep.worker", store.url, job.id, str(os.getpid())]
     ended = subprocess.run([*command, *asked], check=False)
-    is_first = nodes == 1 or _node() == 0
+    is_first = nodes == 1 or _node_number() == 0
     if is_first and not store.is_finished(job.id) and store.failure_of(job.id) is None:
         store.put_failure(job.id, f"its processes ended with code {ended.returncode}")
 
 
-def _node() -> int:
+def _node_number() -> int:
     return int(os.environ.get("CPTLAW_NODE", os.environ.get("SLURM_NODEID", "0")))
 
 
@@ -155,7 +155,7 @@ def _meeting_place(job: Job, nodes: int) -> list[str]:
             f"the run asks for {nodes} nodes: use --engine slurm, or set CPTLAW_NODE and CPTLAW_HEAD on each node."
         )
     host, _, port = head.partition(":")
-    return [f"--nnodes={nodes}", f"--node-rank={_node()}", f"--master-addr={host}", f"--master-port={port}"]
+    return [f"--nnodes={nodes}", f"--node-rank={_node_number()}", f"--master-addr={host}", f"--master-port={port}"]
 
 
 # The process that had this one started, where it is one of several.

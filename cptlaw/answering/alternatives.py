@@ -107,9 +107,9 @@ def merge_and_adapters(
     """
     if forgetting <= 0 or without["source"][1] <= base["source"] or not np.isfinite(list(without.values())).all():
         return ()
-    merges = [_merge(base, without, float(weight), tokens / n_params, n_params) for weight in WEIGHTS]
+    merges = [_merged_run(base, without, float(weight), tokens / n_params, n_params) for weight in WEIGHTS]
     nearest = min(merges, key=lambda one: abs(float(one["forgetting"]) - forgetting))
-    return (nearest, *(_adapter(base, without, entry) for entry in _learned_numbers()["lora"][1:3]))
+    return (nearest, *(_adapter_run(base, without, entry) for entry in _learned_numbers()["lora"][1:3]))
 
 
 def measured_base(base: pd.DataFrame, point: Mapping[str, float]) -> float | None:
@@ -120,7 +120,7 @@ def measured_base(base: pd.DataFrame, point: Mapping[str, float]) -> float | Non
     return float(base["loss"].mean()) if len(base) else None
 
 
-def _merge(
+def _merged_run(
     base: Mapping[str, float], without: Mapping[str, Array], weight: float, tokens_per_param: float, n_params: float
 ) -> Mapping[str, Any]:
     result: dict[str, object] = {"name": "no-replay-merged", "method": "merge", "merge_weight": round(weight, 1)}
@@ -132,7 +132,9 @@ def _merge(
     return {**result, "measured_on": MEASURED_ON}
 
 
-def _adapter(base: Mapping[str, float], without: Mapping[str, Array], entry: Mapping[str, object]) -> Mapping[str, Any]:
+def _adapter_run(
+    base: Mapping[str, float], without: Mapping[str, Array], entry: Mapping[str, object]
+) -> Mapping[str, Any]:
     rank = entry["rank_over_width"]
     result: dict[str, object] = {"name": f"adapter-{rank:.2g}-of-width", "method": "lora", "rank_over_width": rank}
     gains, rises = (np.asarray(entry[name]) for name in ("gain", "forgetting"))

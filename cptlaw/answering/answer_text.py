@@ -89,7 +89,7 @@ def headline(answer: Answer) -> str:
     if answer.feasible is None:
         return "no limit was given: choose a share of replay whose forgetting you can bear"
     if not answer.feasible:
-        return _infeasible(answer)
+        return _blocking_limits_text(answer)
     alone = any(finding.code == "one-run" for finding in answer.findings)
     advice = "one run shows nothing of others; no more than a guess:" if alone else "train on"
     mix = f"{advice} {PLAN_FIELDS['tokens'].text(answer.tokens or 0)} tokens"
@@ -106,7 +106,7 @@ def headline(answer: Answer) -> str:
     return f"{mix} ({_compute_text(answer)})"
 
 
-def _infeasible(answer: Answer) -> str:
+def _blocking_limits_text(answer: Answer) -> str:
     """Return which limits nothing keeps."""
     shares = "mix" if answer.kind == "mix" else f"share of replay{_searched_range(answer)}"
     most = getattr(answer.plan, "max_tokens", None)
@@ -146,14 +146,14 @@ def expected_lines(answer: Answer) -> list[Line]:
         return f"; within {most}: {chance(answer.probabilities[name])}"
 
     if answer.target_loss is not None:
-        text = f"{_span(answer, 'target_loss', answer.limits.get('max-target-loss'))} {answer.unit}"
+        text = f"{_loss_span_text(answer, 'target_loss', answer.limits.get('max-target-loss'))} {answer.unit}"
         lines.append(("target loss", text + within("max-target-loss")))
     elif answer.target_gain is not None:
         low, middle, high = (short_percent(value) for value in answer.target_gain)
         text = f"{middle} ({low} to {high}) below the base model's"
         lines.append(("target loss", text + within("max-target-loss")))
     if answer.source_loss is not None:
-        lines.append(("source loss", f"{_span(answer, 'source_loss')}{reference_text(answer)}"))
+        lines.append(("source loss", f"{_loss_span_text(answer, 'source_loss')}{reference_text(answer)}"))
     if answer.forgetting is not None:
         limit = answer.limits.get("max-forgetting")
         text = forgetting_text(answer.forgetting, answer.forgetting_lo, answer.forgetting_hi, limit=limit)
@@ -168,7 +168,7 @@ def expected_lines(answer: Answer) -> list[Line]:
         lines.append(("losses", f"{'; '.join(map(' '.join, each.items()))} {answer.unit}"))
     lines += [(name, score_text(fields)) for name, fields in answer.scores.items()]
     others = {name: value for name, value in answer.probabilities.items() if name not in said}
-    return lines + [(f"{_limited(name)} within its limit", chance(value)) for name, value in others.items()]
+    return lines + [(f"{_limited_name(name)} within its limit", chance(value)) for name, value in others.items()]
 
 
 def reference_text(answer: Answer) -> str:
@@ -187,7 +187,8 @@ def refused_lines(answer: Answer) -> list[Line]:
     lines: list[Line] = []
     if best.get("limit") is not None:
         sure = format_percent(answer.risk or 0.5)
-        lines.append(("what holds", f"{_limited(_first(answer))} at {_limit_text(answer, best['limit'])}, {sure} sure"))
+        what = f"{_limited_name(_first_limit(answer))} at {_limit_text(answer, best['limit'])}"
+        lines.append(("what holds", f"{what}, {sure} sure"))
     if best.get("tokens") is not None:
         parts = [f"{format_quantity(best['tokens'])} tokens"]
         parts += [] if best.get("replay") is None else [f"{PLAN_FIELDS['replay'].text(best['replay'])} replay"]
@@ -198,19 +199,19 @@ def refused_lines(answer: Answer) -> list[Line]:
         chance = best.get("probability")
         lines.append(("nearest", text if chance is None else f"{text}; within the limit: {likelihood(chance)}"))
     if answer.without_risk is not None:
-        lines.append((EVEN, _price(answer)))
+        lines.append((EVEN, _even_odds_run_text(answer)))
     if answer.searched is not None:
         ends = " to ".join(map(format_percent, answer.searched))
         lines.append(("searched", f"{ends} replay: beyond it no study measured what the new text still gains"))
     return lines
 
 
-def _first(answer: Answer) -> str:
+def _first_limit(answer: Answer) -> str:
     return (answer.blocking or "").split(" and ")[0]
 
 
 def _limit_text(answer: Answer, value: float) -> str:
-    name = _first(answer)
+    name = _first_limit(answer)
     if not ("forgetting" in name or " " in name):
         return f"{value:.4g} {answer.unit}"
     # A rise of more than the whole is easily read as a share that is left.
@@ -233,25 +234,27 @@ def detail_lines(answer: Answer) -> list[Line]:
     """Return what the run takes, what it rests on, and what else could be done."""
     lines: list[Line] = []
     if answer.feasible:
-        lines += _takes(answer)
+        lines += _compute_lines(answer)
         if answer.without_risk is not None and answer.probabilities:
-            lines.append((EVEN, _price(answer)))
+            lines.append((EVEN, _even_odds_run_text(answer)))
     if answer.what_if:
         lines.append(("what if", "; ".join(_change_of_mix(answer, mix) for mix in answer.what_if)))
-    lines += [(f"{PLAN_FIELDS['replay'].text(row['replay'])} replay", _share(answer, row)) for row in answer.options]
+    lines += [
+        (f"{PLAN_FIELDS['replay'].text(row['replay'])} replay", _replay_text(answer, row)) for row in answer.options
+    ]
     if answer.lr_why is not None:
-        lines.append((PLAN_FIELDS["lr_peak"].label, _rate(answer)))
+        lines.append((PLAN_FIELDS["lr_peak"].label, _learning_rate_text(answer)))
     if answer.lr_options:
         lines.append(("other rates", _other_rates(answer)))
     if answer.batch_options:
-        lines.append(("batch", _batch(answer)))
+        lines.append(("batch", _batch_size_text(answer)))
     lines += [("or no replay", _alternative_text(one)) for one in answer.alternatives if one.get("measured_on")]
     if answer.other_sizes:
         lines.append(("same compute", "; ".join(_change_of_mix(answer, mix) for mix in answer.other_sizes)))
     if answer.rule_of_thumb is not None:
         lines.append(("beside it", answer.rule_of_thumb))
     if answer.laws:
-        lines.append(("from", _laws(answer)))
+        lines.append(("from", _law_weights_text(answer)))
     elif answer.evidence:
         count = len({entry["study"] for entry in answer.evidence})
         lines.append(("from", f"{count} studies of others (--json lists them); no run of yours"))
@@ -259,7 +262,7 @@ def detail_lines(answer: Answer) -> list[Line]:
     return lines
 
 
-def _takes(answer: Answer) -> list[Line]:
+def _compute_lines(answer: Answer) -> list[Line]:
     """Return what the run takes beside its tokens: steps, passes over the new text, hours and money."""
     lines = [("tokens per parameter", PLAN_FIELDS["atpp"].text(answer.atpp))] if answer.atpp is not None else []
     if answer.steps is not None:
@@ -282,8 +285,8 @@ def options_table(answer: Answer, rows: Iterable[Mapping[str, Any]] | None = Non
         listed.append(
             {
                 **row,
-                "forgetting": _ends(row, "forgetting"),
-                "target_gain": _ends(row, "target_gain") + ("" if limited else knee),
+                "forgetting": _interval_text(row, "forgetting"),
+                "target_gain": _interval_text(row, "target_gain") + ("" if limited else knee),
             }
         )
     as_said = {name: PlanField(PLAN_FIELDS[name].label, str) for name in ("forgetting", "target_gain")}
@@ -292,10 +295,10 @@ def options_table(answer: Answer, rows: Iterable[Mapping[str, Any]] | None = Non
     return replace(table, caption="What replay does")
 
 
-def _share(answer: Answer, row: Mapping[str, Any]) -> str:
+def _replay_text(answer: Answer, row: Mapping[str, Any]) -> str:
     """Return what a share of replay comes to."""
     if answer.knee is not None:
-        lost, won = (_ends(row, name) for name in ("forgetting", "target_gain"))
+        lost, won = (_interval_text(row, name) for name in ("forgetting", "target_gain"))
         text = f"forgetting {lost}, target loss {won} lower; {format_quantity(row['tokens'], 3)} tokens, "
         return text + f"{row['flops']:.2g} FLOPs" + (" <- knee" if row["replay"] == answer.knee else "")
     parts = []
@@ -308,12 +311,12 @@ def _share(answer: Answer, row: Mapping[str, Any]) -> str:
     return f"{'; '.join(parts)}; {format_quantity(row['tokens'] or 0, 3)} tokens"
 
 
-def _span(answer: Answer, name: str, limit: float | None = None) -> str:
+def _loss_span_text(answer: Answer, name: str, limit: float | None = None) -> str:
     value, low, high = (getattr(answer, name + end) for end in ENDS)
     return format_span(value, low, high, limit)
 
 
-def _rate(answer: Answer) -> str:
+def _learning_rate_text(answer: Answer) -> str:
     if not answer.lr_options:
         return f"{answer.lr_peak:.3g}, {answer.lr_why}"
     return f"{answer.lr_peak:.2g} ({answer.lr_peak_lo:.2g} to {answer.lr_peak_hi:.2g}); {answer.lr_why}"
@@ -328,7 +331,7 @@ def _other_rates(answer: Answer) -> str:
     return f"at {share} replay, half the rate: {half}; twice: {twice}"
 
 
-def _batch(answer: Answer) -> str:
+def _batch_size_text(answer: Answer) -> str:
     """Return the batch, and what others cost."""
     low, middle, high = (format_quantity(getattr(answer, f"batch_tokens{end}"), 3) for end in ("_lo", "", "_hi"))
     beside = "; ".join(
@@ -358,13 +361,13 @@ def _alternative_text(other: Mapping[str, Any]) -> str:
         else f"an adapter of rank {other['rank_over_width']:.2g} x width"
     )
     if other["target_loss"] is None:
-        target = f"target loss {_ends(other, 'target_gain')} lower"
+        target = f"target loss {_interval_text(other, 'target_gain')} lower"
     else:
         target = f"target loss {format_span(*(other[f'target_loss{end}'] for end in ENDS))}"
-    return f"{kind}: {target}, forgetting {_ends(other, 'forgetting')}; measured from {other['measured_on']}"
+    return f"{kind}: {target}, forgetting {_interval_text(other, 'forgetting')}; measured from {other['measured_on']}"
 
 
-def _price(answer: Answer) -> str:
+def _even_odds_run_text(answer: Answer) -> str:
     """Return the run whose limits would hold with 50 % probability."""
     other = answer.without_risk or {}
     if other.get("tokens") is None or other.get("feasible") is False:
@@ -388,7 +391,7 @@ def _is_planned(answer: Answer, other: Mapping[str, Any]) -> bool:
     return all(one == two or (one and two and abs(two / one - 1.0) < SAME) for one, two in pairs)
 
 
-def _laws(answer: Answer) -> str:
+def _law_weights_text(answer: Answer) -> str:
     weights: dict[str, dict[str, float]] = {}
     for entry in answer.laws:  # variants of a law are one law to its reader
         of_eval = weights.setdefault(entry["on"], {})
@@ -409,7 +412,7 @@ def _laws(answer: Answer) -> str:
     return "; ".join(parts)
 
 
-def _ends(row: Mapping[str, float], name: str) -> str:
+def _interval_text(row: Mapping[str, float], name: str) -> str:
     middle, low, high = (short_percent(row[name + end]) for end in ENDS)
     return f"{middle} ({low} to {high})"
 
@@ -452,7 +455,7 @@ def run_text(cell: Mapping[str, Any], planned: Mapping[str, float] | None = None
     return text if not narrows else f"{text}, narrows {narrows['of']} by {format_percent(narrows['by'], 2)}"
 
 
-def _limited(name: str) -> str:
+def _limited_name(name: str) -> str:
     """Return what a limit is about: ``forgetting``, ``mmlu``."""
     kind, _, score = name.partition(" ")
     return score or kind.removeprefix("max-").replace("-", " ")

@@ -50,7 +50,7 @@ def best_kind(runs: Runs, question: Asked, where: str | None, ask: Callable[[str
             trouble[kind] = error
     if not answers:
         raise next(iter(trouble.values()))
-    order = sorted(answers, key=lambda name: _rank(answers[name]))
+    order = sorted(answers, key=lambda name: _rank_of_answer(answers[name]))
     best = answers[order[0]]
     levels: Mapping[str, Any] = next(kind.levels for kind in left if str(kind) == order[0])
     notes = [
@@ -122,7 +122,7 @@ def _bases_that_differ(by_kind: Mapping[str, float | None], question: Asked) -> 
     return [Finding("warning", "bases-differ", f"{differ}.", "Compare the source losses themselves.")]
 
 
-def _rank(answer: Answer) -> tuple[bool, float]:
+def _rank_of_answer(answer: Answer) -> tuple[bool, float]:
     """Return what sorts answers, the best first: limits kept, then least compute where that is asked, else target."""
     value = answer.flops if answer.kind == "min-tokens" else answer.target_loss
     return not answer.feasible, np.inf if value is None else value

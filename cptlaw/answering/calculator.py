@@ -33,9 +33,9 @@ def numbers_js() -> str:
             "seenRates": without_runs.SEEN_RATES,
             "rates": without_runs.RATES,
         },
-        "BASES": _bases(),
+        "BASES": _published_bases(),
         "DEVICES": {name: peak for name, (peak, _) in PEAK_FLOPS.items()},
-        "STUDIES": _studies(),
+        "STUDIES": _study_entries(),
     }
     return "".join(f"const {name} = {json.dumps(value, allow_nan=False)};\n" for name, value in declared.items())
 
@@ -46,7 +46,7 @@ def _of_outcome(outcome: studies.Outcome) -> dict[str, object]:
     return {"mean": law.mean.tolist(), "covariance": law.covariance.tolist(), **scalars}
 
 
-def _bases() -> list[dict[str, object]]:
+def _published_bases() -> list[dict[str, object]]:
     """Return the base models whose tokens are published; their peak rate is 0 where none is."""
     listed = bases().dropna(subset=["pt_tokens"]).fillna({"lr_pretrain": 0.0})
     return [
@@ -61,7 +61,7 @@ def _bases() -> list[dict[str, object]]:
     ]
 
 
-def _studies() -> list[dict[str, object]]:
+def _study_entries() -> list[dict[str, object]]:
     listed = {each["study"]: each for outcome in ("forgetting", "gain") for each in studies.learned(outcome).studies}
     return [
         {"name": name, "shift": each["shift"], "n": each["n_params"][1], "ptpp": each["ptpp"][1]}

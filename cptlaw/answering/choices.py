@@ -44,7 +44,7 @@ def choices(
     if not sure.feasible or sure.tokens is None:
         return ()
     result: list[dict[str, object]] = []
-    for name, change, asked, risk in (*_cheaper(question), *_safer(question)):
+    for name, change, asked, risk in (*_cheaper_questions(question), *_safer_questions(question)):
         if name in {one["name"] for one in result}:
             continue
         try:
@@ -52,13 +52,13 @@ def choices(
         except CptlawError:
             continue
         if other.feasible and other.tokens is not None and (name == "safer" or other.tokens < sure.tokens):
-            result.append(_entry(name, change, question, other))
+            result.append(_choice_entry(name, change, question, other))
     if (sure.replay or 0.0) > 0 and options and options[0]["replay"] == 0.0:
         result.append(_without_replay(question, sure, options[0]))
     return tuple(result)
 
 
-def _cheaper(question: Asked) -> list[tuple[str, str, Asked, float | None]]:
+def _cheaper_questions(question: Asked) -> list[tuple[str, str, Asked, float | None]]:
     """Return what to ask for a cheaper run: half of what may be spent, else limits that hold every other time."""
     spent = next((name for name in ("tokens", "target_tokens", "budget") if getattr(question, name) is not None), None)
     half = [] if spent is None else [_asked_half(question, spent)]
@@ -70,7 +70,7 @@ def _asked_half(question: Asked, spent: str) -> tuple[str, str, Asked, float | N
     return "cheaper", words, question.replaced(**{spent: 0.5 * getattr(question, spent)}), question.risk
 
 
-def _safer(question: Asked) -> list[tuple[str, str, Asked, float | None]]:
+def _safer_questions(question: Asked) -> list[tuple[str, str, Asked, float | None]]:
     if not question.limited or question.risk is None:
         return []
     return [
@@ -80,7 +80,7 @@ def _safer(question: Asked) -> list[tuple[str, str, Asked, float | None]]:
     ]
 
 
-def _entry(name: str, change: str, question: Asked, other: MixPlan) -> dict[str, object]:
+def _choice_entry(name: str, change: str, question: Asked, other: MixPlan) -> dict[str, object]:
     kept = chances(other.limits, pd.DataFrame([point_of(question, other)]))
     return {"name": name, "change": change, "method": MIX, **fields_of(other), "probability": lowest_probability(kept)}
 

@@ -50,7 +50,7 @@ def next_runs(
                 rate = float(row["lr_peak"].iloc[0]) if "lr_peak" in row else None
                 chosen = plain(suggestion.cells)
                 of = f"the interval of the {fitted.on} loss"
-                shares = _narrowing(suggestion)
+                shares = _interval_shares(suggestion)
                 return (
                     tuple(
                         {**cell, "lr_peak": cell["lr_peak"] or rate, "narrows": {"of": of, "by": share}}
@@ -70,7 +70,7 @@ def next_runs(
     return (), [Finding("info", "no-suggestion", f"{none}: {noise.message}", noise.advice)], None
 
 
-def _narrowing(suggestion: Suggestion) -> list[float]:
+def _interval_shares(suggestion: Suggestion) -> list[float]:
     """Return by which share each run narrows the interval, those before it made; an open end counts as in the gains."""
     low, high = (
         end if end is not None else suggestion.loss * factor

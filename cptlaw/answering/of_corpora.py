@@ -51,26 +51,26 @@ def from_mixes(runs: Runs, question: Asked, where: str | None = None, seed: int 
     findings = [*notes, *about]
     if len(goal) > 1:
         findings.append(_mean_of(goal))
-    given = _scenario(asked, roles, goal, fits, scores)
-    sure, plain = (planning.mix(fits, **given, **_risk(question, risk)) for risk in (question.risk, None))
-    row = _row(asked, sure if sure.feasible else plain)
+    given = _mix_scenario(asked, roles, goal, fits, scores)
+    sure, plain = (planning.mix(fits, **given, **_risk_option(question, risk)) for risk in (question.risk, None))
+    row = _planned_point(asked, sure if sure.feasible else plain)
     cells, trouble, kept = _at(row, runs, fits[goal[0]], sure)
     of_fits = (item for one in fits.values() for item in one.findings)
-    blocking = None if sure.blocking is None else _renamed(sure.blocking)
+    blocking = None if sure.blocking is None else _answer_limit_names(sure.blocking)
     return Answer(
         question=asked.text,
         kind="mix",
         feasible=sure.feasible,
         **(_forecast_fields(sure, roles, goal) if sure.feasible else {}),
         base_source_loss=_base(sure, roles),
-        probabilities={_limit(name): chance for name, chance in kept.items()},
+        probabilities={_answer_limit_name(name): chance for name, chance in kept.items()},
         scores=sure.scores,
         risk=question.risk,
         laws=laws_in(fits, scores),
         without_risk=_without_risk(plain, roles, goal),
         what_if=_what_if(asked, fits, roles, goal, sure),
         blocking=blocking,
-        best_reachable=_reachable(asked, fits, sure, roles, given),
+        best_reachable=_nearest_reachable_mix(asked, fits, sure, roles, given),
         reference=_reference(asked, sure, roles),
         **(
             {"batch_tokens": asked.batch_tokens}
@@ -80,7 +80,9 @@ def from_mixes(runs: Runs, question: Asked, where: str | None = None, seed: int 
         next_runs=cells,
         findings=by_severity(dict.fromkeys([*findings, *map(in_answer, sure.findings), *of_fits, *trouble])),
         evidence=evidence(runs, fits),
-        commands=_commands(question, [*chosen_rows(runs, where), *how_fitted(None, seed)], (*fits, *scores), given),
+        commands=_repeat_commands(
+            question, [*chosen_rows(runs, where), *how_fitted(None, seed)], (*fits, *scores), given
+        ),
         _plan=sure,
     )
 
@@ -102,7 +104,7 @@ def _without_risk(plain: CorporaPlan, roles: Mapping[str, str], goal: list[str])
         "mix": dict(plain.mix),
         "tokens": plain.tokens,
         "flops": plain.flops,
-        **(_losses(plain, roles, goal) if plain.feasible else {}),
+        **(_answer_losses(plain, roles, goal) if plain.feasible else {}),
     }
 
 
@@ -159,7 +161,7 @@ def _mean_of(evals: list[str]) -> Finding:
     )
 
 
-def _scenario(
+def _mix_scenario(
     asked: Asked, roles: Mapping[str, str], goal: list[str], fits: Mapping[str, Fit], scores: Mapping[str, object]
 ) -> dict[str, Any]:
     """Return what the plan of the mix is given, apart from the risk.
@@ -190,11 +192,11 @@ def _scenario(
     return given
 
 
-def _risk(question: Asked, risk: float | None) -> dict[str, Any]:
+def _risk_option(question: Asked, risk: float | None) -> dict[str, Any]:
     return {"risk": risk} if question.limited and risk is not None else {}
 
 
-def _row(asked: Asked, plan: CorporaPlan) -> pd.DataFrame | None:
+def _planned_point(asked: Asked, plan: CorporaPlan) -> pd.DataFrame | None:
     """Return the planned run as a row with the inputs of laws; nothing where there is no mix."""
     if not plan.mix:
         return None
@@ -213,11 +215,11 @@ def _forecast_fields(plan: CorporaPlan, roles: Mapping[str, str], goal: list[str
         "atpp": plan.tokens / n_params,
         "flops": flops_of(n_params, plan.tokens),
         "losses": {name: dict(result) for name, result in plan.losses.items()} if len(goal) > 1 else {},
-        **_losses(plan, roles, goal, ("", "_lo", "_hi")),
+        **_answer_losses(plan, roles, goal, ("", "_lo", "_hi")),
     }
 
 
-def _losses(
+def _answer_losses(
     plan: CorporaPlan, roles: Mapping[str, str], goal: list[str], ends: tuple[str, ...] = ("",)
 ) -> dict[str, object]:
     """Return the losses of a plan under the names that an answer has for them."""
@@ -240,7 +242,7 @@ def _what_if(
     asked: Asked, fits: Mapping[str, Fit], roles: Mapping[str, str], goal: list[str], plan: CorporaPlan
 ) -> tuple[Mapping[str, Any], ...]:
     """Return what twice the tokens would do, and the best of the mixes that were run."""
-    row = _row(asked, plan)
+    row = _planned_point(asked, plan)
     if row is None:
         return ()
     changed = [("twice the tokens", row.assign(tokens=2.0 * row["tokens"]), dict(plan.mix))]
@@ -259,12 +261,12 @@ def _what_if(
     return tuple(result)
 
 
-def _renamed(blocking: str) -> str:
+def _answer_limit_names(blocking: str) -> str:
     """Return limits of the plan, which name evals, as an answer calls them."""
-    return " and ".join(_limit(name) for name in blocking.split(" and "))
+    return " and ".join(_answer_limit_name(name) for name in blocking.split(" and "))
 
 
-def _limit(name: str) -> str:
+def _answer_limit_name(name: str) -> str:
     kind = name.partition(" ")[0]
     return {"max-loss": "max-target-loss", "max-forgetting": "max-forgetting"}.get(kind, name)
 
@@ -275,7 +277,7 @@ def _reference(question: Asked, plan: CorporaPlan, roles: Mapping[str, str]) -> 
     return None if loss is None else {"kind": kind, "loss": loss, "sd": 0.0}
 
 
-def _reachable(
+def _nearest_reachable_mix(
     question: Asked, fits: Mapping[str, Any], plan: CorporaPlan, roles: Mapping[str, str], given: Mapping[str, Any]
 ) -> dict[str, Any] | None:
     """Return the mix that comes nearest to the limits, and the value of the first blocking one that it does keep."""
@@ -290,22 +292,28 @@ def _reachable(
         if option is None:
             continue
         room = value + ROOM * max(abs(value), ROOM)
-        found = planning.mix(fits, **{**given, option: {**given[option], on: room}}, **_risk(question, question.risk))
-        if found.feasible and (row := _row(question, found)) is not None:
+        found = planning.mix(
+            fits, **{**given, option: {**given[option], on: room}}, **_risk_option(question, question.risk)
+        )
+        if found.feasible and (row := _planned_point(question, found)) is not None:
             kept = chances(plan.limits, row)
             goal = [name for name, weight in found.minimise.items() if weight > 0]
             fields = {**empty, "limit": value, "mix": dict(found.mix), "tokens": found.tokens}
             fields |= {"replay": found.mix.get(roles["source"])} if "source" in roles else {}
-            return {**fields, **_losses(found, roles, goal), "probability": lowest_probability(kept)}
+            return {**fields, **_answer_losses(found, roles, goal), "probability": lowest_probability(kept)}
     return {**empty, **lowest}
 
 
-def _commands(question: Asked, rows: list[str], evals: tuple[str, ...], given: Mapping[str, Any]) -> tuple[str, ...]:
+def _repeat_commands(
+    question: Asked, rows: list[str], evals: tuple[str, ...], given: Mapping[str, Any]
+) -> tuple[str, ...]:
     """Return the commands that repeat the answer: a fit for each eval, and the plan."""
     files = {name: f"{file_name(name)}.json" for name in evals}
     lines = [command_line(["cptlaw", "fit", *rows, "--on", name, "-o", file]) for name, file in files.items()]
     words = ["cptlaw", "plan", "mix", *(word for name in files for word in _with_file(name, files[name], given))]
-    asked = {name: value for name, value in {**given, **_risk(question, question.risk)}.items() if name != "scores"}
+    asked = {
+        name: value for name, value in {**given, **_risk_option(question, question.risk)}.items() if name != "scores"
+    }
     words += as_words(MixOfCorpora, asked)
     return (*lines, command_line(words))
 

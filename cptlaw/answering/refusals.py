@@ -34,13 +34,15 @@ def nearest_mix(
     refused
         The plan that keeps no limit.
     """
-    granted = {name: value for name, value in (refused.feasible_from or {}).items() if _option(name) is not None}
+    granted = {
+        name: value for name, value in (refused.feasible_from or {}).items() if _option_of_limit(name) is not None
+    }
     # One limit that gives way is enough, but where they contradict one another only together.
     for names in [*([name] for name in granted), [*granted]] if granted else []:
-        asked = _relaxed(question, {name: granted[name] for name in names})
+        asked = _relaxed_question(question, {name: granted[name] for name in names})
         found = plan(asked, fits, question.risk, scores)
         if found.feasible:
-            return _fields(question, refused, found, granted[names[0]]), found
+            return _nearest_mix_fields(question, refused, found, granted[names[0]]), found
     best = refused.best_reachable
     if best is None:
         return None, None
@@ -48,23 +50,23 @@ def nearest_mix(
     return {**empty, **best}, None
 
 
-def _option(name: str) -> str | None:
+def _option_of_limit(name: str) -> str | None:
     kind, _, of = name.partition(" ")
     return IN_POINTS.get(kind) if of else OF_LIMIT.get(name)
 
 
-def _relaxed(question: Asked, granted: Mapping[str, float]) -> Asked:
+def _relaxed_question(question: Asked, granted: Mapping[str, float]) -> Asked:
     """Return the question with limits that give way to what can be kept."""
     values: dict[str, Any] = {}
     for name, value in granted.items():
-        option, of = str(_option(name)), name.partition(" ")[2]
+        option, of = str(_option_of_limit(name)), name.partition(" ")[2]
         least = option == "min_score"
         room = value - ROOM * abs(value) if least else value + ROOM * max(abs(value), ROOM)
         values[option] = {**(values.get(option) or getattr(question, option) or {}), of: room} if of else room
     return question.replaced(**values)
 
 
-def _fields(question: Asked, refused: MixPlan, found: MixPlan, limit: float) -> dict[str, object]:
+def _nearest_mix_fields(question: Asked, refused: MixPlan, found: MixPlan, limit: float) -> dict[str, object]:
     of_asked = {one.name: one for one in refused.limits}
     kept = chances([of_asked[one.name] for one in found.limits if one.name in of_asked], _row(question, found))
     scores = {

@@ -39,7 +39,7 @@ def what_if(question: Asked, fits: Mapping[str, Fit], planned: MixPlan) -> tuple
     """Return what other mixes would do, the tokens and the replay changed by as much as people would change them."""
     if not planned.feasible:
         return ()
-    changed = _near(question, fits, point_of(question, planned))
+    changed = _changed_points(question, fits, point_of(question, planned))
     if not changed:
         return ()
     rows = pd.DataFrame([values for _, values in changed])
@@ -115,7 +115,9 @@ def measured_rates(fits: Mapping[str, Fit], planned: MixPlan, given: float | Non
     return {"lr_peak": rate, "lr_peak_lo": low, "lr_peak_hi": high, "lr_why": why}
 
 
-def _near(question: Asked, fits: Mapping[str, Fit], point: Mapping[str, float]) -> list[tuple[str, dict[str, float]]]:
+def _changed_points(
+    question: Asked, fits: Mapping[str, Fit], point: Mapping[str, float]
+) -> list[tuple[str, dict[str, float]]]:
     read = {name for fit in fits.values() for name in fit.law.inputs}
     limited_data = question.kind == "limited-data"
     changed = []
@@ -160,11 +162,11 @@ def other_sizes(
         except CptlawError:
             continue
         if best.feasible and best.tokens is not None:
-            result.append(_size(asked, best))
+            result.append(_best_of_size(asked, best))
     return tuple(result)
 
 
-def _size(asked: Asked, best: MixPlan) -> dict[str, object]:
+def _best_of_size(asked: Asked, best: MixPlan) -> dict[str, object]:
     mix = f"{format_quantity(asked.n_params, 3)} parameters on {format_quantity(best.tokens or 0, 3)} tokens"
     mix += "" if best.replay is None else f", {format_percent(best.replay, 3)} replay"
     losses = {name: getattr(best, name) for name in ("target_loss", "source_loss", "forgetting")}

@@ -64,7 +64,7 @@ def from_runs(
     shift = None if about is None else about.shift
     fitted: dict[str, Any] = {
         role: fit(AUTO, runs, role, where, schedules=schedules, seed=seed, shift=shift)
-        for role in _roles(runs, question)
+        for role in _eval_roles(runs, question)
     }
     fits = {role: _with_study(one, about) for role, one in fitted.items()}
     # Scores are carried by fits to all rows, for no kind of shift: where the plan's are such, each loss is fitted once.
@@ -104,7 +104,7 @@ def from_runs(
         what_if=what_if(asked, fits, sure),
         other_sizes=other_sizes(asked, fits, asked.risk, scores) if sure.feasible else (),
         options=options,
-        alternatives=(*choices(asked, fits, sure, plain, scores, options), *_alternatives(asked, fits, sure)),
+        alternatives=(*choices(asked, fits, sure, plain, scores, options), *_merge_and_adapter_runs(asked, fits, sure)),
         blocking=sure.blocking,
         best_reachable=reachable,
         reference=_reference(asked, sure),
@@ -152,7 +152,7 @@ def _with_study(fitted: Fit, about: StudyPrior | None) -> Fit:
     return replace(fitted, study_prior=prior, _cache={})
 
 
-def _alternatives(question: Asked, fits: Mapping[str, Fit], plan: MixPlan) -> tuple[Mapping[str, Any], ...]:
+def _merge_and_adapter_runs(question: Asked, fits: Mapping[str, Fit], plan: MixPlan) -> tuple[Mapping[str, Any], ...]:
     """Return what else would save the source, where the plan replays any of it."""
     if not plan.feasible or plan.replay is None or plan.tokens is None:
         return ()
@@ -183,7 +183,7 @@ def _page(runs: Runs, question: Asked, fits: Mapping[str, Fit], plan: MixPlan, s
     return report(runs, fits["target"], fits.get("source"), **given, plan=plan)
 
 
-def _roles(runs: Runs, question: Asked) -> list[str]:
+def _eval_roles(runs: Runs, question: Asked) -> list[str]:
     """Return the roles that there are evals of, the target first, once nothing is missing for an answer.
 
     Raises
@@ -217,7 +217,7 @@ def _missing_inputs(runs: Runs, question: Asked, roles: Collection[str]) -> list
         limited = question.max_forgetting is not None
         optional = ", or leave max_forgetting (--max-forgetting) out" if limited else ", where forgetting matters"
         missing.append(text + optional)
-    if "tokens" not in frame.columns and (names := _alike(frame, "token")):
+    if "tokens" not in frame.columns and (names := _unread_columns_with(frame, "token")):
         missing.append(f"which column counts the adaptation tokens: --columns tokens={names[0]}")
     elif "tokens" not in frame.columns and "step" in frame.columns:
         missing.append("how many tokens a step trains on: --columns batch_tokens=2M (columns= in the library)")
@@ -225,12 +225,12 @@ def _missing_inputs(runs: Runs, question: Asked, roles: Collection[str]) -> list
     if question.ptpp is None and len(budgets) > 1:
         low, high = (format_quantity(float(end)) for end in (budgets[0], budgets[-1]))
         missing.append(f"your base model's pre-training tokens per parameter (the runs have {low} to {high}): --ptpp P")
-    if missing and "n_params" not in frame.columns and (names := _alike(frame, "param")):
+    if missing and "n_params" not in frame.columns and (names := _unread_columns_with(frame, "param")):
         missing.append(f"which column counts the parameters, if sizes differ: --columns n_params={names[0]}")
     return missing
 
 
-def _alike(frame: pd.DataFrame, word: str) -> list[str]:
+def _unread_columns_with(frame: pd.DataFrame, word: str) -> list[str]:
     """Return the columns that are not read as any, whose names hold a word; tokens per parameter are neither."""
     names = [str(name) for name in frame.columns if str(name) not in COLUMNS]
     return [name for name in names if word in name.lower() and "per" not in re.split(r"[\W_]+", name.lower())]

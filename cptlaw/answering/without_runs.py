@@ -104,21 +104,21 @@ def from_studies(question: Asked, shift: str | None) -> Answer:
     UsageError
         If the shift is unknown, or nothing says how many tokens there are.
     """
-    setting = _setting(question, shift)
+    setting = _base_model_setting(question, shift)
     table = tuple(option(setting, question, share) for share in SHARES)
-    knee = SHARES[_knee([row["forgetting"] for row in table])]
+    knee = SHARES[_knee_index([row["forgetting"] for row in table])]
     limited = question.max_forgetting is not None or _least_gain(question) is not None
-    plans = _plans(setting, question, question.risk or RISK) if limited else {}
+    plans = _best_and_cheapest(setting, question, question.risk or RISK) if limited else {}
     plan = plans.get("best")
     chosen: dict[str, Any] = {"feasible": plan is not None if limited else None}
     if plan is not None:
-        even = _plans(setting, question, 0.5).get("best", plan)
+        even = _best_and_cheapest(setting, question, 0.5).get("best", plan)
         chosen |= _of_plan(setting, question, plan)
         chosen |= {"cheapest": plans["cheapest"], "without_risk": {"feasible": True, **_mix(even)}}
     elif limited:
-        chosen |= _blocked(setting, question)
+        chosen |= _blocking_limit(setting, question)
     at = plan or option(setting, question, knee)
-    part = at["tokens"] / _tokens(question, at["replay"])  # a plan need not spend all that there is
+    part = at["tokens"] / _affordable_tokens(question, at["replay"])  # a plan need not spend all that there is
     batch = batches.recommend_batch(setting.n_params, setting.ptpp, at["tokens"], question.batch_tokens)
     pilots = next_pilots(setting, question, question.batch_tokens or batch["batch_tokens"])
     return Answer(
@@ -131,7 +131,10 @@ def from_studies(question: Asked, shift: str | None) -> Answer:
         knee=knee,
         **_rate(setting, at),
         **batch,
-        alternatives=(*_choices(setting, question, plans, table), *_alternatives(setting, question, at)),
+        alternatives=(
+            *_other_choices(setting, question, plans, table),
+            *_merge_and_adapter_runs(setting, question, at),
+        ),
         reference=_reference(setting),
         searched=(0.0, MOST_REPLAY),
         along_replay=partial(_along, setting, question, part),
@@ -144,13 +147,13 @@ def from_studies(question: Asked, shift: str | None) -> Answer:
             for cell in pilots.to_dict("records")
         ),
         rule_of_thumb=PRACTICE,
-        findings=(*_findings(question, setting, pilots, at), *([SHIFT_ASSUMED] if shift is None else [])),
-        evidence=_evidence(),
+        findings=(*_answer_findings(question, setting, pilots, at), *([SHIFT_ASSUMED] if shift is None else [])),
+        evidence=_study_evidence(),
         commands=(_pilots_command(question, setting.shift),),
     )
 
 
-def _setting(question: Asked, shift: str | None) -> Setting:
+def _base_model_setting(question: Asked, shift: str | None) -> Setting:
     """Refuse what cannot be answered without runs, and complete the rest."""
     studies.known_shift(shift)
     missing = []
@@ -173,7 +176,7 @@ def _setting(question: Asked, shift: str | None) -> Setting:
 
 def option(setting: Setting, question: Asked, replay: float, tokens: float | None = None) -> dict[str, float]:
     """Return what a share of replay costs and brings: tokens, FLOPs, forgetting and the fall of the target loss."""
-    spent = _tokens(question, replay) if tokens is None else tokens
+    spent = _affordable_tokens(question, replay) if tokens is None else tokens
     lost, won = setting.forgetting(replay, spent), setting.gain(replay, spent)
     row = {"replay": replay, "tokens": spent, "flops": flops_of(setting.n_params, spent)}
     for end, probability in (("", 0.5), ("_lo", 0.5 - INTERVAL / 2), ("_hi", 0.5 + INTERVAL / 2)):
@@ -185,23 +188,23 @@ def option(setting: Setting, question: Asked, replay: float, tokens: float | Non
 
 
 def _along(setting: Setting, question: Asked, part: float, replay: float) -> dict[str, float]:
-    return option(setting, question, replay, part * _tokens(question, replay))
+    return option(setting, question, replay, part * _affordable_tokens(question, replay))
 
 
-def _tokens(question: Asked, replay: float) -> float:
+def _affordable_tokens(question: Asked, replay: float) -> float:
     if question.target_tokens is not None:
         return float((question.max_epochs or 1.0) * question.target_tokens / (1.0 - replay))
     return float(question.spendable or 0.0)
 
 
-def _knee(forgetting: list[float]) -> int:
+def _knee_index(forgetting: list[float]) -> int:
     """Return the place of the share that lies furthest below the straight line from the first to the last."""
     shares, values = np.array(SHARES), np.array(forgetting)
     line = values[0] + (values[-1] - values[0]) * (shares - shares[0]) / (shares[-1] - shares[0])
     return int(np.argmax(line - values))
 
 
-def _plans(setting: Setting, question: Asked, risk: float) -> dict[str, dict[str, float]]:
+def _best_and_cheapest(setting: Setting, question: Asked, risk: float) -> dict[str, dict[str, float]]:
     """Return the plan of the highest gain that keeps the limits, and the cheapest one that nearly gains as much.
 
     At each share of what may be spent, the least replay that keeps the limit on forgetting is found by bisection: its
@@ -210,7 +213,7 @@ def _plans(setting: Setting, question: Asked, risk: float) -> dict[str, dict[str
     spent = np.geomspace(1.0, LEAST_TOKENS, 93)
 
     def tokens(replay: Array) -> Array:
-        return np.asarray(spent * np.array([_tokens(question, each) for each in replay]))
+        return np.asarray(spent * np.array([_affordable_tokens(question, each) for each in replay]))
 
     def keeps(replay: Array) -> Array:
         if question.max_forgetting is None:
@@ -245,14 +248,14 @@ def _least_gain(question: Asked) -> float | None:
     return float(np.log(question.base_target_loss / question.max_target_loss))
 
 
-def _blocked(setting: Setting, question: Asked) -> dict[str, Any]:
+def _blocking_limit(setting: Setting, question: Asked) -> dict[str, Any]:
     """Return which limit nothing keeps, and the best value in reach: of the target loss, within that of forgetting."""
     risk = question.risk or RISK
-    near = _plans(setting, question.replaced(max_target_loss=None), risk).get("best")
+    near = _best_and_cheapest(setting, question.replaced(max_target_loss=None), risk).get("best")
     blocking = "max-forgetting" if near is None else "max-target-loss"
     if near is None:
         replays = np.linspace(0.0, MOST_REPLAY, 100)
-        few = np.array([LEAST_TOKENS * _tokens(question, each) for each in replays])
+        few = np.array([LEAST_TOKENS * _affordable_tokens(question, each) for each in replays])
         forgotten = setting.forgetting(replays, few).quantile(risk)
         place = int(np.argmin(forgotten))
         limit = float(forgotten[place])
@@ -273,7 +276,7 @@ def _reference(setting: Setting) -> dict[str, Any]:
     return {"kind": kind, "loss": loss, "sd": loss * float(doubt)}
 
 
-def _choices(
+def _other_choices(
     setting: Setting, question: Asked, plans: Mapping[str, Any], table: tuple[Mapping[str, Any], ...]
 ) -> tuple[Mapping[str, Any], ...]:
     """Return the cheaper, the safer and the run without replay beside a plan."""
@@ -282,7 +285,7 @@ def _choices(
         return ()
     result = [("cheaper", f"{NEARLY:.0%} of the gain", plans["cheapest"])]
     for surer in SURER:
-        if surer > risk and (other := _plans(setting, question, surer).get("best")) is not None:
+        if surer > risk and (other := _best_and_cheapest(setting, question, surer).get("best")) is not None:
             result.append(("safer", f"limits with {format_percent(surer)} probability", other))
             break
     if best["replay"] > 0.0:
@@ -324,7 +327,9 @@ def _of_plan(setting: Setting, question: Asked, plan: Mapping[str, float]) -> di
     return fields | {"probabilities": kept}
 
 
-def _alternatives(setting: Setting, question: Asked, at: Mapping[str, float]) -> tuple[Mapping[str, Any], ...]:
+def _merge_and_adapter_runs(
+    setting: Setting, question: Asked, at: Mapping[str, float]
+) -> tuple[Mapping[str, Any], ...]:
     """Return what the run without replay comes to, merged back or as an adapter, in shares of base losses."""
     lost, won = setting.forgetting(0.0, at["tokens"]), setting.gain(0.0, at["tokens"])
     without = {
@@ -378,8 +383,8 @@ def next_pilots(setting: Setting, question: Asked, batch_tokens: float) -> pd.Da
         n_params, ptpp, replay, tokens, flops, lr_peak, gain: by which share the spread of forgetting falls with this
         run and those above it, on average over the shares of replay in the table.
     """
-    asked = setting.points(SHARES, [_tokens(question, share) for share in SHARES])
-    whole = _tokens(question, 0.0)
+    asked = setting.points(SHARES, [_affordable_tokens(question, share) for share in SHARES])
+    whole = _affordable_tokens(question, 0.0)
     lengths = sorted({min(max(share * whole, PILOT_STEPS * batch_tokens), whole) for share in PILOT_SHARES})
     mixes = [(replay, tokens) for replay in PILOT_REPLAYS for tokens in lengths]
     of_mixes = [replay for replay, _ in mixes], [tokens for _, tokens in mixes]
@@ -412,8 +417,10 @@ def _pilots_command(question: Asked, shift: str) -> str:
     return command_line(["cptlaw", "answer", *question.words, "--shift", shift, "--pilots", "pilots"])
 
 
-def _findings(question: Asked, setting: Setting, pilots: pd.DataFrame, at: Mapping[str, float]) -> tuple[Finding, ...]:
-    listed = [*{each["study"]: each for each in _evidence()}.values()]
+def _answer_findings(
+    question: Asked, setting: Setting, pilots: pd.DataFrame, at: Mapping[str, float]
+) -> tuple[Finding, ...]:
+    listed = [*{each["study"]: each for each in _study_evidence()}.values()]
     above = sum(study["n_params"][1] > 1e9 for study in listed)
     small = sum(study["n_params"][1] < 1e6 for study in listed)
     findings = [
@@ -519,7 +526,7 @@ def _hardly_moves(setting: Setting, at: Mapping[str, float], name: str) -> bool:
     return bool(abs(two - one) < HARDLY * abs(one))
 
 
-def _evidence() -> tuple[dict[str, Any], ...]:
+def _study_evidence() -> tuple[dict[str, Any], ...]:
     listed: list[dict[str, Any]] = []
     for outcome in ("forgetting", "gain"):
         for study in studies.learned(outcome).studies:

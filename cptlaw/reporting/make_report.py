@@ -101,7 +101,7 @@ def report(
     subject = Subject.of(table, fits, scores, given, page.interval, plan)
     held_out = {fit.on: _held_out(table, fit, page.test_where) for fit in fits}
     tell("forecasts")
-    forecasts = _forecasts(subject)
+    forecasts = _forecast_losses(subject)
     kept = words.limits_kept(subject.plan, subject.here)
     expected = expected_scores(scores, kept, subject.here, subject.interval)
     schedules = None if page.schedules is None else read_schedules(page.schedules)
@@ -112,7 +112,7 @@ def report(
     suggestion = None
     if page.suggest_budget is not None:
         tell("suggested cells")
-        suggestion = _suggestion(subject, page.suggest_budget)
+        suggestion = _suggested_runs(subject, page.suggest_budget)
         drawn.append(suggested_cells(suggestion, fits[0].data))
     again = {**subject.model, **subject.limits, "domain": domain, "scores": scores}
     again |= {name: getattr(page, name) for name in ("test_where", "suggest_budget")}
@@ -121,12 +121,14 @@ def report(
         heading=(page.title if plan is None else None) or f"Continual pre-training: {kind}",
         question=(page.title if plan is not None else None) or words.question(subject.plan, subject.here),
         answer=words.answer(subject.plan, forecasts, unit_of(*fits)),
-        cost=_cost(subject, devices),
+        cost=_cost_text(subject, devices),
         chances=tuple((limit, likelihood(chance)) for limit, chance in kept.values()),
         plan=subject.plan,
         suggestion=suggestion,
         forecasts=forecasts,
-        findings=by_severity([*_of_intervals(drawn, subject), *unfitted, *_doubts(subject, forecasts, suggestion)]),
+        findings=by_severity(
+            [*_of_intervals(drawn, subject), *unfitted, *_page_findings(subject, forecasts, suggestion)]
+        ),
         figures=tuple(drawn),
         fits=fits,
         runs=table,
@@ -139,7 +141,7 @@ def report(
 documented(report, ReportOfRuns)
 
 
-def _forecasts(subject: Subject) -> pd.DataFrame:
+def _forecast_losses(subject: Subject) -> pd.DataFrame:
     """Return the losses at the mix that matters, one row per fit."""
     row = pd.DataFrame([subject.here])
     each = []
@@ -150,7 +152,7 @@ def _forecasts(subject: Subject) -> pd.DataFrame:
     return frame
 
 
-def _cost(subject: Subject, devices: Hardware) -> str:
+def _cost_text(subject: Subject, devices: Hardware) -> str:
     """Return what the mix costs; nothing where there is no mix to train."""
     infeasible = subject.plan is not None and not subject.plan.feasible
     if subject.flops is None or infeasible:
@@ -158,7 +160,7 @@ def _cost(subject: Subject, devices: Hardware) -> str:
     return f"{PLAN_FIELDS['flops'].text(subject.flops)} FLOPs: {devices.cost_text(subject.flops)}; {devices.assumed}"
 
 
-def _doubts(subject: Subject, forecasts: pd.DataFrame, suggestion: Suggestion | None) -> Iterator[Finding]:
+def _page_findings(subject: Subject, forecasts: pd.DataFrame, suggestion: Suggestion | None) -> Iterator[Finding]:
     """Yield the findings about forecasts, fits, plan, data and suggestion."""
     yield from (finding for row in forecasts["findings"] for finding in row)
     for fit in (*subject.fits, *subject.scores.values()):
@@ -178,7 +180,7 @@ def _of_intervals(drawn: list[Figure], subject: Subject) -> Iterator[Finding]:
             yield result
 
 
-def _suggestion(subject: Subject, budget: Quantity) -> Suggestion:
+def _suggested_runs(subject: Subject, budget: Quantity) -> Suggestion:
     """Ask for the next runs as the target was fitted: the same rows and restraint."""
     fit, here = subject.fits[0].leading, subject.here
     options = fit.options

@@ -155,7 +155,7 @@ class Report(Result):
         scripts, style = [asset("plotly-cartesian.min.js"), asset("page.js")], asset("page.css")
         doubts = group(self.findings)[:MOST_SHOWN]
         rest = [finding for finding in self.findings if finding not in [values for values, _ in doubts]]
-        drawings = [_drawing(figure, place, Markup) for place, figure in enumerate(self.figures)]
+        drawings = [_template_entry(figure, place, Markup) for place, figure in enumerate(self.figures)]
         planned = [] if self.plan is None else self.plan.lines
         return environment.get_template(
             "report.html.j2"
@@ -210,9 +210,9 @@ class Report(Result):
 def policy(scripts: Iterable[str], styles: Iterable[str]) -> str:
     """Return a content-security policy that allows these scripts and styles, and nothing from anywhere else."""
     allowed = {
-        "script-src": " ".join(map(_digest, scripts)),
+        "script-src": " ".join(map(_policy_digest, scripts)),
         # Drawing sets style attributes too, empty ones in fact: only those with a digest named here pass.
-        "style-src": " ".join(["'unsafe-hashes'", *map(_digest, styles)]),
+        "style-src": " ".join(["'unsafe-hashes'", *map(_policy_digest, styles)]),
         "img-src": "data: blob:",
         "font-src": "data:",
     }
@@ -225,11 +225,11 @@ def findings_table(findings: Iterable[Finding]) -> Table:
     return Table(("severity", "code", "finding", "what to do"), rows, "Other findings")
 
 
-def _digest(text: str) -> str:
+def _policy_digest(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _drawing(figure: Figure, place: int, markup: Any) -> dict[str, object]:
+def _template_entry(figure: Figure, place: int, markup: Any) -> dict[str, object]:
     """Return what the template shows of a figure."""
     # An end tag inside a string would end the script.
     text = figure.to_json().replace("<", "\\u003c")

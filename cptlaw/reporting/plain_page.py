@@ -46,28 +46,28 @@ def plain_page(
         question=html.escape(answer.title),
         no=" no" if getattr(answer, "feasible", True) is False else "",
         answer=html.escape(first[:1].upper() + first[1:]),
-        lines=_pairs(lines),
-        doubts=_doubts(answer.findings),
-        figure="" if figure is None else _picture(figure),
+        lines=_lines_html(lines),
+        doubts=_findings_html(answer.findings),
+        figure="" if figure is None else _figure_html(figure),
         doing="".join(f"<li>{html.escape(text)}</li>" for text in doing),
-        listed="".join(_section(table) for table in tables if table.rows),
+        listed="".join(_table_html(table) for table in tables if table.rows),
         repeat="\n".join(map(html.escape, steps)),
     )
 
 
-def _picture(figure: Figure) -> str:
+def _figure_html(figure: Figure) -> str:
     caption = html.escape(figure.caption)
     return f"<figure>{drawing_to_svg(figure.drawing, figure.title)}<figcaption>{caption}</figcaption></figure>\n"
 
 
-def _pairs(lines: Iterable[Line]) -> str:
+def _lines_html(lines: Iterable[Line]) -> str:
     rows = (
         f'<tr><th scope="row">{html.escape(label)}</th><td>{html.escape(text)}</td></tr>\n' for label, text in lines
     )
     return f"<table><tbody>{''.join(rows)}</tbody></table>\n"
 
 
-def _doubts(findings: Iterable[Finding]) -> str:
+def _findings_html(findings: Iterable[Finding]) -> str:
     """Return the findings for a reader who runs nothing, all of them: nothing else on the page has the others."""
     items = []
     for finding, count in group(findings):
@@ -77,7 +77,7 @@ def _doubts(findings: Iterable[Finding]) -> str:
     return f'<ul class="findings">{"".join(items)}</ul>\n' if items else "<p>Nothing stands out.</p>\n"
 
 
-def _section(table: Table) -> str:
+def _table_html(table: Table) -> str:
     """Return a table under its caption as a heading; a wide one is scrolled in its own box."""
     head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in table.columns)
     body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>\n" for row in table.rows)

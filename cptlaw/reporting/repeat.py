@@ -27,7 +27,7 @@ def commands(
 ) -> tuple[str, ...]:
     """Return the commands that repeat a report, in order: the fits, then the report itself."""
     path = "RUNS.csv" if table.path is None else table.path.name
-    reading = _reading(table)
+    reading = _reading_options(table)
     result = [fit_command(path, reading, fit) for fit in fits]
     words = ["cptlaw", "report", path, *reading, "--target", f"{fits[0].on}.json"]
     if len(fits) > 1:
@@ -74,7 +74,7 @@ def fit_command(path: str, reading: list[str], fit: Forecaster) -> str:
     return command_line([*words, "-o", f"{fit.on}.json"])
 
 
-def _reading(table: Runs) -> list[str]:
+def _reading_options(table: Runs) -> list[str]:
     words = list(table.read_with)
     for name, role in table.roles.items():
         words += [f"--{role}-eval", name]

@@ -44,17 +44,17 @@ def drawing_to_svg(drawing: Drawing, label: str) -> str:
     height = int(layout.get("height") or 420)
     # One by one: as a whole Plotly packs their arrays as text.
     traces = [trace.to_plotly_json() for trace in drawing.data if trace.visible is not False]
-    legend, below = _legend(traces)
+    legend, below = _legend_marks(traces)
     frame = Frame(62, max(layout["margin"]["t"], below), WIDTH - 14, height - layout["margin"]["b"])
     parts = [f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>', *legend]
     places: dict[tuple[str, str], tuple[Scale, Scale]] = {}
     for trace in traces:
         pair = (trace.get("xaxis") or "x", trace.get("yaxis") or "y")
         if pair not in places:
-            places[pair] = (_scale(pair[0], layout, traces, frame), _scale(pair[1], layout, traces, frame))
-            parts += _axes(*places[pair])
+            places[pair] = (_axis_scale(pair[0], layout, traces, frame), _axis_scale(pair[1], layout, traces, frame))
+            parts += _grid_and_ticks(*places[pair])
         parts += DRAWN.get(trace["type"], _nothing)(trace, *places[pair])
-    parts += [_note(note, frame) for note in layout.get("annotations") or () if note.get("xref") == "paper"]
+    parts += [_annotation_text(note, frame) for note in layout.get("annotations") or () if note.get("xref") == "paper"]
     body = "".join(parts)
     return (
         f'<svg class="still" viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{html.escape(label)}" '
@@ -116,14 +116,14 @@ def tick_step(rough: float) -> float:
     return power * min((1, 2, 5, 10), key=lambda digit: abs(digit - rough / power))
 
 
-def _scale(name: str, layout: Mapping[str, Any], traces: Iterable[Mapping[str, Any]], frame: Frame) -> Scale:
+def _axis_scale(name: str, layout: Mapping[str, Any], traces: Iterable[Mapping[str, Any]], frame: Frame) -> Scale:
     letter = name[0]
     axis = layout.get(f"{letter}axis{name[1:]}") or {}
     log = axis.get("type") == "log"
     given = axis.get("range")
     if given is None:
         shared = [trace for trace in traces if _range_of(trace, letter, layout) == (axis.get("matches") or name)]
-        values = np.concatenate([_extent(trace, letter) for trace in shared] or [np.array([0.0, 1.0])])
+        values = np.concatenate([_trace_extent(trace, letter) for trace in shared] or [np.array([0.0, 1.0])])
         values = np.log10(values[values > 0]) if log else values
         values = values[np.isfinite(values)]
         low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
@@ -142,7 +142,7 @@ def _range_of(trace: Mapping[str, Any], letter: str, layout: Mapping[str, Any]) 
     return matched
 
 
-def _extent(trace: Mapping[str, Any], letter: str) -> Array:
+def _trace_extent(trace: Mapping[str, Any], letter: str) -> Array:
     values = np.asarray(trace.get(letter), dtype=float).ravel()
     bars = trace.get(f"error_{letter}") or {}
     if bars.get("array") is None:
@@ -152,7 +152,7 @@ def _extent(trace: Mapping[str, Any], letter: str) -> Array:
     return np.concatenate([values, values + above, values - below])
 
 
-def _axes(x: Scale, y: Scale) -> list[str]:
+def _grid_and_ticks(x: Scale, y: Scale) -> list[str]:
     """Return the grid, the lines, the ticks and the titles of a panel."""
     parts = []
     for place, text in x.ticks if x.axis.get("showticklabels", True) is not False else ():
@@ -172,26 +172,26 @@ def _axes(x: Scale, y: Scale) -> list[str]:
     return parts
 
 
-def _scatter(trace: Mapping[str, Any], x: Scale, y: Scale) -> list[str]:
+def _scatter_marks(trace: Mapping[str, Any], x: Scale, y: Scale) -> list[str]:
     px, py = x.at(trace["x"]), y.at(trace["y"])
     mode = trace.get("mode") or "lines+markers"
     line, marker = trace.get("line") or {}, trace.get("marker") or {}
-    colour = _colour(line.get("color") or marker.get("color"))
+    colour = _colour_or(line.get("color") or marker.get("color"))
     parts = []
     if trace.get("fill"):
-        parts.append(f'<path d="{_path(px, py)}Z" fill="{html.escape(trace.get("fillcolor") or GRID)}"/>')
+        parts.append(f'<path d="{_line_path(px, py)}Z" fill="{html.escape(trace.get("fillcolor") or GRID)}"/>')
     if "lines" in mode and line.get("width", 2):
         dash = DASHES.get(line.get("dash") or "", "")
         dashed = f' stroke-dasharray="{dash}"' if dash else ""
         width = line.get("width", 2)
-        parts.append(f'<path d="{_path(px, py)}" fill="none" stroke="{colour}" stroke-width="{width}"{dashed}/>')
+        parts.append(f'<path d="{_line_path(px, py)}" fill="none" stroke="{colour}" stroke-width="{width}"{dashed}/>')
     parts += _error_bars(trace, px, y, colour)
     if "markers" in mode:
-        edge = _colour((marker.get("line") or {}).get("color"), "none")
-        fill = _colour(marker.get("color"), colour)
+        edge = _colour_or((marker.get("line") or {}).get("color"), "none")
+        fill = _colour_or(marker.get("color"), colour)
         size = marker.get("size", 6)
         radius = (float(size) if isinstance(size, int | float) else 6.0) / 2
-        mark = _star if marker.get("symbol") == "star" else _circle
+        mark = _star_mark if marker.get("symbol") == "star" else _circle_mark
         parts += [mark(at, to, radius, fill, edge) for at, to in zip(px, py, strict=True) if _shown(at, to)]
     return parts
 
@@ -203,38 +203,38 @@ def _error_bars(trace: Mapping[str, Any], px: Array, y: Scale, colour: str) -> l
     value, above = (np.asarray(each, dtype=float) for each in (trace["y"], bars["array"]))
     below = above if bars.get("arrayminus") is None else np.asarray(bars["arrayminus"], dtype=float)
     ends = zip(px, y.at(value - below), y.at(value + above), strict=True)
-    of_bars = _colour(bars.get("color"), colour)
+    of_bars = _colour_or(bars.get("color"), colour)
     return [_line(at, low, at, high, of_bars) for at, low, high in ends if np.isfinite([low, high]).all()]
 
 
-def _circle(x: float, y: float, radius: float, fill: str, edge: str) -> str:
+def _circle_mark(x: float, y: float, radius: float, fill: str, edge: str) -> str:
     return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}" fill="{fill}" stroke="{edge}"/>'
 
 
-def _star(x: float, y: float, radius: float, fill: str, edge: str) -> str:
+def _star_mark(x: float, y: float, radius: float, fill: str, edge: str) -> str:
     turns = np.arange(10) * np.pi / 5 - np.pi / 2
     reach = np.where(np.arange(10) % 2, 0.45, 1.0) * radius
-    corners = _path(x + reach * np.cos(turns), y + reach * np.sin(turns))
+    corners = _line_path(x + reach * np.cos(turns), y + reach * np.sin(turns))
     return f'<path d="{corners}Z" fill="{fill}" stroke="{edge}" stroke-width="1.5"/>'
 
 
-def _heatmap(trace: Mapping[str, Any], x: Scale, y: Scale) -> list[str]:
+def _heatmap_image(trace: Mapping[str, Any], x: Scale, y: Scale) -> list[str]:
     """Return a map in colour as one small image, stretched over its range."""
     z = np.asarray(trace["z"], dtype=float)[::-1]
     low, high = np.nanmin(z), np.nanmax(z)
     scale = trace["colorscale"]
-    colours = np.array([_rgb(item if isinstance(item, str) else item[1]) for item in scale], dtype=float)
+    colours = np.array([_rgb_numbers(item if isinstance(item, str) else item[1]) for item in scale], dtype=float)
     share = np.nan_to_num((z - low) / max(high - low, 1e-300)) * (len(colours) - 1)
     pixels = np.stack([np.interp(share, np.arange(len(colours)), colours[:, k]) for k in range(3)], axis=-1)
     (left, right), (bottom, top) = x.at(np.asarray(trace["x"])[[0, -1]]), y.at(np.asarray(trace["y"])[[0, -1]])
-    image = base64.b64encode(_png(pixels.astype(np.uint8))).decode()
+    image = base64.b64encode(_png_bytes(pixels.astype(np.uint8))).decode()
     return [
         f'<image x="{left:.1f}" y="{top:.1f}" width="{right - left:.1f}" height="{bottom - top:.1f}" '
         f'preserveAspectRatio="none" href="data:image/png;base64,{image}"/>'
     ]
 
 
-def _contour(trace: Mapping[str, Any], x: Scale, y: Scale) -> list[str]:
+def _contour_path(trace: Mapping[str, Any], x: Scale, y: Scale) -> list[str]:
     z, line = np.asarray(trace["z"], dtype=float), trace.get("line") or {}
     contours = trace.get("contours") or {}
     low, high = float(np.nanmin(z)), float(np.nanmax(z))
@@ -243,14 +243,14 @@ def _contour(trace: Mapping[str, Any], x: Scale, y: Scale) -> list[str]:
     else:
         levels = np.linspace(low, high, CONTOURS + 2)[1:-1].tolist()
     px, py = x.at(trace["x"]), y.at(trace["y"])
-    path = "".join(_crossings(z - level, px, py) for level in levels)
+    path = "".join(_zero_lines(z - level, px, py) for level in levels)
     dash = DASHES.get(line.get("dash") or "", "")
     dashed = f' stroke-dasharray="{dash}"' if dash else ""
-    colour, width = _colour(line.get("color")), line.get("width", 1)
+    colour, width = _colour_or(line.get("color")), line.get("width", 1)
     return [f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="{width}"{dashed}/>'] if path else []
 
 
-def _crossings(z: Array, px: Array, py: Array) -> str:
+def _zero_lines(z: Array, px: Array, py: Array) -> str:
     """Return the line along which a table of numbers is zero, as pieces that each cross one triangle of its grid."""
     pieces = []
     for i in range(len(py) - 1):
@@ -272,10 +272,10 @@ def _nothing(trace: Mapping[str, object], x: Scale, y: Scale) -> list[str]:
     return []
 
 
-DRAWN = {"scatter": _scatter, "heatmap": _heatmap, "contour": _contour}
+DRAWN = {"scatter": _scatter_marks, "heatmap": _heatmap_image, "contour": _contour_path}
 
 
-def _legend(traces: Iterable[Mapping[str, Any]]) -> tuple[list[str], float]:
+def _legend_marks(traces: Iterable[Mapping[str, Any]]) -> tuple[list[str], float]:
     """Return the names of traces above the panels, and where the panels may begin."""
     parts, across, down, seen = [], 62.0, 14.0, set()
     for trace in traces:
@@ -288,12 +288,12 @@ def _legend(traces: Iterable[Mapping[str, Any]]) -> tuple[list[str], float]:
         if across > 62 and across + room > WIDTH:
             across, down = 62.0, down + 18
         line, marker = trace.get("line") or {}, trace.get("marker") or {}
-        colour = _colour(line.get("color") or trace.get("fillcolor") or (marker.get("line") or marker).get("color"))
+        colour = _colour_or(line.get("color") or trace.get("fillcolor") or (marker.get("line") or marker).get("color"))
         dash = DASHES.get(line.get("dash") or "", "")
         dashed = f' stroke-dasharray="{dash}"' if dash else ""
         if trace.get("mode") == "markers":
-            mark = _star if marker.get("symbol") == "star" else _circle
-            parts.append(mark(across + 14, down - 4, 5, _colour(marker.get("color"), colour), colour))
+            mark = _star_mark if marker.get("symbol") == "star" else _circle_mark
+            parts.append(mark(across + 14, down - 4, 5, _colour_or(marker.get("color"), colour), colour))
         else:
             parts.append(f'<path d="M{across:.0f} {down - 4:.0f}h22" stroke="{colour}" stroke-width="3"{dashed}/>')
         parts.append(_text(across + 27, down, text))
@@ -301,7 +301,7 @@ def _legend(traces: Iterable[Mapping[str, Any]]) -> tuple[list[str], float]:
     return parts, down + 12 if parts else 14.0
 
 
-def _note(note: Mapping[str, Any], frame: Frame) -> str:
+def _annotation_text(note: Mapping[str, Any], frame: Frame) -> str:
     x = frame.left + note["x"] * (frame.right - frame.left) + (note.get("xshift") or 0)
     y = frame.bottom - note["y"] * (frame.bottom - frame.top) - (note.get("yshift") or 0)
     anchor = {"center": "middle", "right": "end"}.get(note.get("xanchor") or "", "start")
@@ -310,7 +310,7 @@ def _note(note: Mapping[str, Any], frame: Frame) -> str:
     return _text(x + 12, y, text, "middle", turned) if turned else _text(x, y - 3, text, anchor)
 
 
-def _path(px: Array, py: Array) -> str:
+def _line_path(px: Array, py: Array) -> str:
     """Return a line through points; it is broken where one is missing."""
     text, pen = "", "M"
     for x, y in zip(px, py, strict=True):
@@ -334,22 +334,22 @@ def _text(x: float, y: float, text: str, anchor: str = "start", more: str = "") 
     return f'<text x="{x:.1f}" y="{y:.1f}"{at}{more}>{html.escape(text)}</text>'
 
 
-def _colour(value: object, other: str = INK) -> str:
+def _colour_or(value: object, other: str = INK) -> str:
     return html.escape(value) if isinstance(value, str) else other
 
 
-def _rgb(text: str) -> tuple[int, int, int]:
+def _rgb_numbers(text: str) -> tuple[int, int, int]:
     return int(text[1:3], 16), int(text[3:5], 16), int(text[5:7], 16)
 
 
-def _png(pixels: Array) -> bytes:
+def _png_bytes(pixels: Array) -> bytes:
     """Return an image of red, green and blue bytes, (rows, columns, 3), as a PNG file."""
     rows, columns, _ = pixels.shape
     raw = b"".join(b"\0" + row.tobytes() for row in pixels)
     chunks = (b"IHDR", struct.pack(">IIBBBBB", columns, rows, 8, 2, 0, 0, 0)), (b"IDAT", zlib.compress(raw, 9))
-    listed = b"".join(_chunk(name, data) for name, data in (*chunks, (b"IEND", b"")))
+    listed = b"".join(_png_chunk(name, data) for name, data in (*chunks, (b"IEND", b"")))
     return b"\x89PNG\r\n\x1a\n" + listed
 
 
-def _chunk(name: bytes, data: bytes) -> bytes:
+def _png_chunk(name: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))

@@ -50,7 +50,7 @@ def _mix_text(here: Mapping[str, Any]) -> str:
 def answer(plan: MixPlan | None, forecasts: pd.DataFrame, unit: str = USUAL_UNIT) -> str:
     """Return the answer in one sentence, losses in `unit`; of scores, those that were limited."""
     if plan is not None and not plan.feasible:
-        return _refusal(plan)
+        return _refusal_text(plan)
     losses = []
     for name, row in zip(("target_loss", "source_loss"), forecasts.to_dict("records"), strict=False):
         low, high = (None if pd.isna(row[end]) else float(row[end]) for end in ("lo", "hi"))
@@ -76,7 +76,7 @@ def answer(plan: MixPlan | None, forecasts: pd.DataFrame, unit: str = USUAL_UNIT
     return f"Train on {mix}: {expected}."
 
 
-def _refusal(plan: MixPlan) -> str:
+def _refusal_text(plan: MixPlan) -> str:
     """Return what keeps a plan from being, in the words of its limits, and where one begins."""
     sure = "" if plan.risk is None else f" with {format_percent(plan.risk)} probability"
     text = f"No mix keeps {blocking_text(plan)}{sure}."

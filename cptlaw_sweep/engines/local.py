@@ -111,10 +111,10 @@ class _Worker:
         self._start()
 
     def _start(self) -> None:
-        context = _context()
+        context = _process_context()
         self.connection, theirs = context.Pipe()
         given = (theirs, self._store_url, self._environment)
-        self._process: BaseProcess = context.Process(target=_serve, args=given, daemon=True)
+        self._process: BaseProcess = context.Process(target=_run_jobs, args=given, daemon=True)
         self._process.start()
         theirs.close()  # so that the end of the process ends the pipe
 
@@ -158,7 +158,7 @@ def _exit_reason(code: int | None) -> str:
     return f"exit code {code}"
 
 
-def _context() -> Any:
+def _process_context() -> Any:
     """Return the way to start processes: forks of one that has loaded torch and run nothing, if there is such a way."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
@@ -167,7 +167,7 @@ def _context() -> Any:
     return context
 
 
-def _serve(connection: Connection, store_url: str, environment: dict[str, str]) -> None:
+def _run_jobs(connection: Connection, store_url: str, environment: dict[str, str]) -> None:
     """Run jobs as they come, until the pipe ends."""
     os.environ.update(environment)
     threading.Thread(target=_leave_with_parent, daemon=True).start()

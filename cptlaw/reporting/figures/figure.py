@@ -324,7 +324,7 @@ class Panels:
         drawing.update_layout(wide)
         # Plotly cannot restack panels by itself: the page switches between the two arrangements, by paths into the
         # layout.
-        drawing.update_layout(meta={"wide": _paths(wide), "narrow": _paths(narrow)})
+        drawing.update_layout(meta={"wide": _dotted_paths(wide), "narrow": _dotted_paths(narrow)})
 
     def _layout(self, narrow: bool, x: Mapping[str, Any], y: Mapping[str, Any]) -> dict[str, object]:
         columns = min(self.narrow_columns if narrow else self.columns, len(self.titles))
@@ -377,7 +377,7 @@ def _note(text: str, x: float, y: float, **rest: object) -> dict[str, object]:
     return {"text": text, "x": x, "y": y, "xref": "paper", "yref": "paper", "showarrow": False, **rest}
 
 
-def _paths(layout: Mapping[str, Any]) -> dict[str, Any]:
+def _dotted_paths(layout: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a page must relayout, as Plotly.relayout takes it."""
     result: dict[str, Any] = {"height": layout["height"], "annotations": layout["annotations"]}
     for name, value in layout.items():

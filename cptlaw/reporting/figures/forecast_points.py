@@ -36,12 +36,12 @@ def forecast_points(frame: ForecastFrame) -> Figure:
     groups = data.groupby(lines, sort=False, dropna=False, observed=True) if lines else [((), data)]
     for place, (level, part) in enumerate(groups):
         names = dict(zip(lines, level if isinstance(level, tuple) else (level,), strict=True))
-        _add(drawing, part.sort_values(across), across, _label(names), place)
+        _add(drawing, part.sort_values(across), across, _levels_label(names), place)
     fits = getattr(frame, "fits", ())
     on = sorted(set(data["on"].astype(str))) if "on" in data else sorted({fit.on for fit in fits})
     loss = f"{' and '.join(on)} loss" if on else "loss"
     drawing.update_layout(
-        xaxis=_axis(across, data),
+        xaxis=_axis_of_input(across, data),
         yaxis=axis("loss", f"{loss} ({unit_of(*fits)})" if fits else loss),
         showlegend=bool(lines),
     )
@@ -61,14 +61,14 @@ def _most_varied(data: pd.DataFrame) -> str:
     return best if counts.get(best, 0) > 1 else POINT
 
 
-def _axis(name: str, data: pd.DataFrame) -> dict[str, object]:
+def _axis_of_input(name: str, data: pd.DataFrame) -> dict[str, object]:
     if name == POINT:
         return axis(POINT, "point") | {"dtick": 1}
     values = data[name].tolist() if pd.api.types.is_numeric_dtype(data[name]) else []
     return axis(name, values=values)
 
 
-def _label(names: dict[str, object]) -> str:
+def _levels_label(names: dict[str, object]) -> str:
     return ", ".join(level_text(name, value) for name, value in names.items()) or "forecast"
 
 

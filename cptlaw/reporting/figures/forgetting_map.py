@@ -72,7 +72,7 @@ def forgetting_map(
             "another reference=."
         )
     known = bool(mix.limits) and all(limit.loss.knows_doubt for limit in mix.limits)
-    return _draw(mix, plan, risks if known else (), max_tokens or 0.0)
+    return _draw_map(mix, plan, risks if known else (), max_tokens or 0.0)
 
 
 def map_of_plan(plan: MinTokensPlan) -> Figure:
@@ -82,13 +82,13 @@ def map_of_plan(plan: MinTokensPlan) -> Figure:
         raise UsageError("this plan does not know its fits, as one read from a file: ask for it again to draw it.")
     if mix.source is None or mix.forgetting is None:
         return losses_by_replay(plan)
-    return _draw(mix, plan, () if plan.risk is None else (plan.risk,))
+    return _draw_map(mix, plan, () if plan.risk is None else (plan.risk,))
 
 
-def _draw(mix: FittedMix, plan: MixPlan | None, risks: Sequence[float], max_tokens: float = 0.0) -> Figure:
+def _draw_map(mix: FittedMix, plan: MixPlan | None, risks: Sequence[float], max_tokens: float = 0.0) -> Figure:
     """Draw the map of a scenario that is already built: fits, model, reference and limits."""
     assert mix.forgetting is not None
-    tokens, replay = _grid(mix, plan, max_tokens)
+    tokens, replay = _map_grid(mix, plan, max_tokens)
     shares, counts = (mesh.ravel() for mesh in np.meshgrid(replay, tokens, indexing="ij"))
     losses = {loss.role: loss.at(shares, counts) for loss in (*mix.losses, *mix.scores.values())}
     broken = worst_excess(at_risk(mix.limits, None), {"replay": shares, "tokens": counts})
@@ -127,7 +127,7 @@ def _draw(mix: FittedMix, plan: MixPlan | None, risks: Sequence[float], max_toke
         x=tokens,
         y=replay,
         z=np.round(data["target_loss"].to_numpy().reshape(shape), 5),
-        contours=_levels(data["target_loss"]) | {"coloring": "lines", "showlabels": True, "labelfont": LABEL},
+        contours=_contour_levels(data["target_loss"]) | {"coloring": "lines", "showlabels": True, "labelfont": LABEL},
         line={"width": 1, "dash": "dot"},
         colorscale=[[0, INK], [1, INK]],
         showscale=False,
@@ -136,7 +136,7 @@ def _draw(mix: FittedMix, plan: MixPlan | None, risks: Sequence[float], max_toke
         name=f"target loss ({mix.unit})",
         hoverinfo="skip",
     )
-    values = _limits(drawing, mix, risks, data) if mix.limits else []
+    values = _draw_limits(drawing, mix, risks, data) if mix.limits else []
     if plan is not None and plan.feasible and plan.tokens is not None:
         drawing.add_scatter(
             x=[plan.tokens],
@@ -156,17 +156,17 @@ def _draw(mix: FittedMix, plan: MixPlan | None, risks: Sequence[float], max_toke
         plot_bgcolor="#e9e9ec",
         overwrite=True,  # merging into what is not there yet takes six times as long
     )
-    return Figure("forgetting-map", _title(mix, plan, data), _caption(mix, plan, values), data, drawing)
+    return Figure("forgetting-map", _map_title(mix, plan, data), _map_caption(mix, plan, values), data, drawing)
 
 
-def _levels(losses: pd.Series[float]) -> dict[str, float]:
+def _contour_levels(losses: pd.Series[float]) -> dict[str, float]:
     """Return five levels or so between round numbers, which limits are: no line lies under the edge of a limit."""
     low, high = float(losses.min()), float(losses.max())
     size = tick_step(max(high - low, 1e-9) / 5)
     return {"start": (math.floor(low / size) + 0.5) * size, "end": high, "size": size}
 
 
-def _grid(mix: FittedMix, plan: MixPlan | None, max_tokens: float) -> tuple[Array, Array]:
+def _map_grid(mix: FittedMix, plan: MixPlan | None, max_tokens: float) -> tuple[Array, Array]:
     """Return tokens (t,) and replay (r,) of a map: what was fitted and somewhat more, with room around the plan."""
     low, high = mix.smallest_fitted_tokens, WIDER * mix.largest_fitted_tokens
     for loss in mix.losses:
@@ -179,7 +179,7 @@ def _grid(mix: FittedMix, plan: MixPlan | None, max_tokens: float) -> tuple[Arra
     return np.geomspace(low, max(high, max_tokens), COLUMNS), replay
 
 
-def _limits(drawing: Drawing, mix: FittedMix, risks: Sequence[float], data: pd.DataFrame) -> list[str]:
+def _draw_limits(drawing: Drawing, mix: FittedMix, risks: Sequence[float], data: pd.DataFrame) -> list[str]:
     """Shade what breaks a limit, draw the edge, and the same edge at each risk; say which of them the map shows.
 
     Edges are contours and no function of replay: forgetting grows with tokens, so that more of them may break a limit.
@@ -219,7 +219,7 @@ def _limits(drawing: Drawing, mix: FittedMix, risks: Sequence[float], data: pd.D
     return shown
 
 
-def _title(mix: FittedMix, plan: MixPlan | None, data: pd.DataFrame) -> str:
+def _map_title(mix: FittedMix, plan: MixPlan | None, data: pd.DataFrame) -> str:
     """Return what the map shows, in one sentence."""
     if plan is not None and not plan.feasible:
         return f"No mix keeps {blocking_text(plan)}"
@@ -233,7 +233,7 @@ def _title(mix: FittedMix, plan: MixPlan | None, data: pd.DataFrame) -> str:
     return f"The mix moves forgetting between {least} and {most}"
 
 
-def _caption(mix: FittedMix, plan: MixPlan | None, shown: list[str]) -> str:
+def _map_caption(mix: FittedMix, plan: MixPlan | None, shown: list[str]) -> str:
     assert mix.forgetting is not None
     model = f"{format_quantity(mix.n_params)} parameters"
     if mix.ptpp is not None:

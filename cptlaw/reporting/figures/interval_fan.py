@@ -40,7 +40,7 @@ def interval_fan(
     Figure
         Data: tokens, loss, and lo and hi of each coverage, as ``lo_0.5``.
     """
-    frame = pd.DataFrame({"tokens": np.geomspace(*_range(fit, at, measured), PLACES)})
+    frame = pd.DataFrame({"tokens": np.geomspace(*_shown_range(fit, at, measured), PLACES)})
     frame = frame.assign(**{name: float(value) for name, value in at.items() if name != "tokens"})
     data = fit.forecast(frame, None).drop(columns="findings")
     drawing = blank_drawing()
@@ -60,7 +60,7 @@ def interval_fan(
         name="forecast",
         hovertemplate="%{x:.3s} tokens: %{y:.4f}<extra></extra>",
     )
-    caption = f"The {fit.on} loss that {fit.law.spec} forecasts at {_place(at)}"
+    caption = f"The {fit.on} loss that {fit.law.spec} forecasts at {_point_text(at)}"
     caption += ", with intervals for one measured loss." if bounded else "; too few runs for intervals."
     if measured is not None and len(measured):
         drawing.add_scatter(
@@ -75,11 +75,11 @@ def interval_fan(
     drawing.update_layout(
         xaxis=axis("tokens", values=data["tokens"].tolist()), yaxis=axis("loss", f"{fit.on} loss ({unit_of(fit)})")
     )
-    title = _title(fit, at, data, COVERAGES[0] if bounded else None)
+    title = _fan_title(fit, at, data, COVERAGES[0] if bounded else None)
     return Figure(f"interval-fan-{fit.on}", title, caption, data, drawing)
 
 
-def _title(fit: Fit, at: Mapping[str, float], data: pd.DataFrame, coverage: float | None) -> str:
+def _fan_title(fit: Fit, at: Mapping[str, float], data: pd.DataFrame, coverage: float | None) -> str:
     """Return the forecast at the tokens that were asked for, else how far it falls."""
     if "tokens" not in at:
         first, last = (float(data["loss"].iloc[end]) for end in (0, -1))
@@ -90,7 +90,7 @@ def _title(fit: Fit, at: Mapping[str, float], data: pd.DataFrame, coverage: floa
     return f"At {format_quantity(float(at['tokens']))} tokens the {fit.on} loss is forecast at {span}"
 
 
-def _range(fit: Fit, at: Mapping[str, float], measured: pd.DataFrame | None) -> tuple[float, float]:
+def _shown_range(fit: Fit, at: Mapping[str, float], measured: pd.DataFrame | None) -> tuple[float, float]:
     rows = trained_rows(fit)
     tokens = rows["tokens"].to_numpy(dtype=float)
     if "n_params" in at and "n_params" in rows.columns:
@@ -103,7 +103,7 @@ def _range(fit: Fit, at: Mapping[str, float], measured: pd.DataFrame | None) -> 
     return low, high
 
 
-def _place(at: Mapping[str, float]) -> str:
+def _point_text(at: Mapping[str, float]) -> str:
     shown = [level_text(name, float(at[name])) for name in ("n_params", "ptpp", "replay") if name in at]
     if "tokens" in at:
         shown.append(f"around {format_quantity(float(at['tokens']))} tokens")

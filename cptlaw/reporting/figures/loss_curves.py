@@ -58,7 +58,7 @@ def loss_curves(
     missing = [name for name in names or () if name not in known]
     if missing:
         raise UsageError(f"names: there is no run {missing[0]!r} with losses on {on}.")
-    chosen = list(names) if names else _spread(rows, schedules)
+    chosen = list(names) if names else _different_runs(rows, schedules)
     along = "step" if "step" in rows.columns and rows["step"].notna().all() else "tokens"
     drawing = blank_drawing(height=520)
     parts = []
@@ -67,7 +67,7 @@ def loss_curves(
         table = pd.DataFrame({"run": name, along: part[along].to_numpy(), "observed": part["loss"].to_numpy()})
         if fit is not None:
             table["fitted"] = fit.predict(part)
-        at, rates = _rates(part, (schedules or {}).get(name), along)
+        at, rates = _learning_rates(part, (schedules or {}).get(name), along)
         if len(at):
             table["lr"] = np.interp(table[along], at, rates)
         _add(drawing, table, along, name, place, (at, rates))
@@ -85,7 +85,7 @@ def loss_curves(
     what = ", the learning rate below" if lowest else "; the table holds no learning rates"
     return Figure(
         f"loss-curves-{on}",
-        _title(on, data, along),
+        _falling_runs_title(on, data, along),
         f"{len(chosen)} of {len(known)} runs along {AXES[along]}, measured {on} losses above{what}."
         f"{' Lines are the fitted law.' if 'fitted' in data else ''}",
         data,
@@ -93,14 +93,14 @@ def loss_curves(
     )
 
 
-def _title(on: str, data: pd.DataFrame, along: str) -> str:
+def _falling_runs_title(on: str, data: pd.DataFrame, along: str) -> str:
     """Return how many of the runs that are drawn end below where they began."""
     ends = data.sort_values(along, kind="stable").groupby("run")["observed"].agg(["first", "last"])
     fallen = int((ends["last"] < ends["first"]).sum())
     return f"The {on} loss falls in {fallen} of {len(ends)} runs along training"
 
 
-def _spread(rows: pd.DataFrame, schedules: Mapping[str, Schedule] | None) -> list[str]:
+def _different_runs(rows: pd.DataFrame, schedules: Mapping[str, Schedule] | None) -> list[str]:
     """Choose the runs with the most points, different in as many ways as there are."""
     keys = [name for name in ("lr_schedule", "lr_peak", "replay", "ptpp", "n_params") if name in rows.columns]
     ends = rows.groupby("run", observed=True).agg(points=("loss", "size"), **{key: (key, "first") for key in keys})
@@ -111,7 +111,7 @@ def _spread(rows: pd.DataFrame, schedules: Mapping[str, Schedule] | None) -> lis
     return [str(name) for name in order[:MOST_RUNS]]
 
 
-def _rates(part: pd.DataFrame, schedule: Schedule | None, along: str) -> tuple[Any, Any]:
+def _learning_rates(part: pd.DataFrame, schedule: Schedule | None, along: str) -> tuple[Any, Any]:
     """Return where the learning rate is known, and the rate there; nothing where the table does not tell."""
     if schedule is not None and along == "step":
         rates = schedule.lr[schedule.n_pretrain :]

@@ -46,7 +46,7 @@ def losses_by_replay(plan: MixPlan) -> Figure:
     # More places near none, where forgetting falls steeply.
     along = np.linspace(0.0, 1.0, PLACES) ** 2
     replay = mix.low + (min(mix.high, 0.999) - mix.low) * along if mix.high > mix.low else np.array([mix.low])
-    tokens = _tokens(plan, replay)
+    tokens = _tokens_at(plan, replay)
     data = pd.DataFrame({"replay": replay, "tokens": tokens})
     drawing = blank_drawing()
     rings = []
@@ -61,13 +61,13 @@ def losses_by_replay(plan: MixPlan) -> Figure:
             name=f"{loss.role} loss",
             hovertemplate=f"%{{x:.1%}} replay: {loss.role} loss %{{y:.4f}}<extra></extra>",
         )
-        rings.append(_rings(drawing, loss, float(np.median(tokens)), COLOURS[place]))
+        rings.append(_draw_measured_rings(drawing, loss, float(np.median(tokens)), COLOURS[place]))
     if mix.forgetting is not None and "source_loss" in data:
         data["forgetting"] = mix.forgetting.of(data["source_loss"].to_numpy())
     for limit in mix.limits:
         name = f"limit on {limit.name.removeprefix('max-').replace('-', ' ')}"
         add_limit(drawing, limit.threshold, (replay[0], replay[-1]), name)
-    _mark(drawing, plan)
+    _mark_plan(drawing, plan)
     drawing.update_layout(xaxis=axis("replay"), yaxis=axis("loss", f"loss ({plan.unit})"))
     fixed = float(np.ptp(tokens)) == 0.0
     count = f"{format_quantity(float(tokens[0]))} tokens" if fixed else "as many tokens as the target text makes"
@@ -75,7 +75,7 @@ def losses_by_replay(plan: MixPlan) -> Figure:
     return Figure("losses-by-replay", plan.title, caption, data, drawing)
 
 
-def _tokens(plan: MixPlan, replay: Any) -> Any:
+def _tokens_at(plan: MixPlan, replay: Any) -> Any:
     """Return the tokens of the mix at each replay: given ones, or those that hold the given target tokens."""
     given = plan.mix.given
     own = getattr(given, "target_tokens", None)
@@ -85,7 +85,7 @@ def _tokens(plan: MixPlan, replay: Any) -> Any:
     return np.full(len(replay), float(tokens))
 
 
-def _mark(drawing: Drawing, plan: MixPlan) -> None:
+def _mark_plan(drawing: Drawing, plan: MixPlan) -> None:
     if not plan.feasible or plan.replay is None:
         return
     for name in ("target_loss", "source_loss"):
@@ -104,7 +104,7 @@ def _mark(drawing: Drawing, plan: MixPlan) -> None:
         )
 
 
-def _rings(drawing: Drawing, loss: Loss, tokens: float, colour: str) -> str:
+def _draw_measured_rings(drawing: Drawing, loss: Loss, tokens: float, colour: str) -> str:
     """Draw what was measured nearest to the plan, and the forecast for it; return what the caption says of it."""
     wanted = {**loss.known, "tokens": tokens}
     rows, at = loss.fit.data, {}

@@ -57,13 +57,13 @@ def observed_fitted(fit: Fit, interval: float = 0.9) -> Figure:
     fitted = fitted.assign(lo=low, hi=high)
     data = rows.rename(columns={"loss": "observed"}).merge(fitted.rename(columns={"loss": "fitted"}), on=inputs)
     along = "tokens" if "tokens" in inputs else inputs[0]
-    down, across = _facet(data, "replay", "n_params"), _facet(data, "n_params", "replay")
-    colour, levels = _levels(data, "ptpp", MOST_LINES)
+    down, across = _facets(data, "replay", "n_params"), _facets(data, "n_params", "replay")
+    colour, levels = _facet_levels(data, "ptpp", MOST_LINES)
     titles = []
     drawing = blank_drawing()
     for share in down:
         for size in across:
-            titles.append(", ".join(_title(name, value) for name, value in (*size.items(), *share.items())))
+            titles.append(", ".join(_facet_title(name, value) for name, value in (*size.items(), *share.items())))
             panel = _at(_at(data, share), size)
             for place, level in enumerate(levels):
                 part = panel if colour is None else panel[panel[colour] == level]
@@ -90,11 +90,11 @@ def observed_fitted(fit: Fit, interval: float = 0.9) -> Figure:
     )
 
 
-def _title(name: str, value: float) -> str:
+def _facet_title(name: str, value: float) -> str:
     return format_quantity(value) if name == "n_params" else level_text(name, value)
 
 
-def _levels(data: pd.DataFrame, name: str, most: int) -> tuple[str | None, list[Any]]:
+def _facet_levels(data: pd.DataFrame, name: str, most: int) -> tuple[str | None, list[Any]]:
     if name not in data.columns or data[name].nunique() < 2:
         return None, [None]
     levels = np.sort(data[name].dropna().unique())
@@ -103,13 +103,13 @@ def _levels(data: pd.DataFrame, name: str, most: int) -> tuple[str | None, list[
     return name, [float(levels[i]) for i in chosen]
 
 
-def _facet(data: pd.DataFrame, name: str, other: str) -> list[dict[str, Any]]:
+def _facets(data: pd.DataFrame, name: str, other: str) -> list[dict[str, Any]]:
     if name not in data.columns:
         return [{}]
     if other in data.columns:  # a level with one panel would leave the others of its row empty
         panels = data.groupby(name)[other].transform("nunique")
         data = data[panels > panels.max() / 2]
-    result, levels = _levels(data, name, MOST_LEVELS)
+    result, levels = _facet_levels(data, name, MOST_LEVELS)
     return [{name: level} for level in (levels if result else data[name].unique())]
 
 

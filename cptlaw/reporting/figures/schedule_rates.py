@@ -32,7 +32,7 @@ def schedule_rates(plan: SchedulePlan | WholePlan) -> Figure:
     UsageError
         If no schedule keeps the limits.
     """
-    rates = _rates(plan)
+    rates = _planned_rates(plan)
     at = np.unique(np.linspace(0, len(rates) - 1, min(len(rates), POINTS)).round().astype(int))
     data = pd.DataFrame({"step": at, "lr": rates[at]})
     drawing = blank_drawing()
@@ -52,7 +52,7 @@ def schedule_rates(plan: SchedulePlan | WholePlan) -> Figure:
     return Figure("schedule-rates", plan.title, caption, data, drawing)
 
 
-def _rates(plan: SchedulePlan | WholePlan) -> np.ndarray:
+def _planned_rates(plan: SchedulePlan | WholePlan) -> np.ndarray:
     if isinstance(plan, WholePlan):
         return np.array([0.0, *plan.lr])
     if plan.phases is None:

@@ -38,7 +38,7 @@ def suggested_cells(suggestion: Suggestion, fitted: pd.DataFrame | None = None) 
             name="fitted runs",
             hoverinfo="skip",
         )
-    marks = _marks(data)
+    marks = _cells_by_place(data)
     top = float(marks["gain"].max()) if len(marks) else 1.0
     for place, (_, part) in enumerate(marks.groupby("ptpp", dropna=False)):
         budget = float(part["ptpp"].iloc[0])
@@ -93,7 +93,7 @@ def suggested_cells(suggestion: Suggestion, fitted: pd.DataFrame | None = None) 
     return Figure("suggested-cells", title, caption, data, drawing)
 
 
-def _marks(data: pd.DataFrame) -> pd.DataFrame:
+def _cells_by_place(data: pd.DataFrame) -> pd.DataFrame:
     """Return one row per place on the map, its gains added, and in words how many runs it stands for."""
     rows = []
     data = data.astype(dict.fromkeys(("n_params", "tokens", "ptpp", "replay", "gain"), float))
