@@ -260,6 +260,27 @@ def test_real_risk(pilot):
     assert tokens[-1] > point.tokens
 
 
+@pytest.mark.parametrize(("forgetting", "loss", "feasible"), [(0.21, 1.8, False), (0.24, 1.85, True)])
+def test_real_risk_is_that_of_a_grid(pilot, forgetting, loss, feasible):
+    """Shares within the fitted ones, judged by the same intervals at each point, without a search."""
+    found = cl.plan.min_tokens(
+        *pilot, n_params=124672, ptpp=279, max_forgetting=forgetting, max_target_loss=loss, interval=None, risk=0.9
+    )
+    replay, tokens = (one.ravel() for one in np.meshgrid(np.linspace(0.1, 0.5, 9), np.geomspace(1e5, 2e6, 14)))
+    if feasible:
+        replay, tokens = np.append(replay, found.replay), np.append(tokens, found.tokens)
+    points = pd.DataFrame({"n_params": 124672.0, "ptpp": 279.0, "replay": replay, "tokens": tokens})
+    target, source = (np.exp(fit.log_quantiles(points, [0.9])[0]) for fit in pilot)
+    forgotten = source / found.base_source_loss - 1
+    kept = (forgotten <= forgetting + 1e-4) & (target <= loss + 1e-4)
+    assert found.feasible == feasible == kept.any()
+    if feasible:
+        assert tokens[kept].min() == found.tokens
+    else:
+        assert found.best_reachable["forgetting"] == pytest.approx(forgotten.min(), abs=1e-3)
+        assert found.best_reachable["forgetting"] > forgetting
+
+
 def test_fits_from_files(pilot, tmp_path):
     files = [fit.save(tmp_path / f"{fit.on}.json") for fit in pilot]
     options = {"n_params": 124672, "ptpp": 279, "max_forgetting": "21%", "max_target_loss": 1.8}
