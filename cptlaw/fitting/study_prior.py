@@ -113,7 +113,7 @@ def with_studies(fit: Fit, prior: StudyPrior, rows: pd.DataFrame) -> tuple[Array
     rows
         Points, as `Fit.asked` returns them.
     """
-    runs, model = _runs_of(fit), _codes(rows)
+    runs, model = last_points(fit), base_model_of(rows)
     added, left, of_change = np.zeros(len(rows)), np.ones(len(rows)), np.ones(len(rows))
     for first in range(0, int(model.max(initial=-1)) + 1, CHUNK):
         part = np.flatnonzero((first <= model) & (model < first + CHUNK))
@@ -121,7 +121,7 @@ def with_studies(fit: Fit, prior: StudyPrior, rows: pd.DataFrame) -> tuple[Array
     return added, left, of_change
 
 
-def _codes(rows: pd.DataFrame) -> Array:
+def base_model_of(rows: pd.DataFrame) -> Array:
     """Return which base model each row starts from, (n,), counted from 0."""
     keys = np.round(np.log(rows[list(KEYS)].to_numpy(dtype=float)) / SAME).astype(np.int64)
     return np.asarray(np.unique(keys, axis=0, return_inverse=True)[1].ravel())
@@ -133,7 +133,7 @@ def inflation(n_runs: int) -> float:
 
 
 @cached
-def _runs_of(fit: Fit) -> pd.DataFrame:
+def last_points(fit: Fit) -> pd.DataFrame:
     """Return the last points of some of the runs, without their losses."""
     rows = fit.data[trained(fit.data)]
     last = rows.loc[rows.groupby("run", sort=False)["tokens"].idxmax()].drop(columns=["run", "loss"])
@@ -147,7 +147,7 @@ def _conditioned(fit: Fit, prior: StudyPrior, points: pd.DataFrame, runs: pd.Dat
     # What a point leaves open, as the only mix that was run, is that of the runs.
     both = pd.concat([points[inputs], runs], ignore_index=True).fillna(usual)
     silent = (both["tokens"] <= 0).to_numpy()
-    model = _codes(both)
+    model = base_model_of(both)
     # A base model has neither mix nor rate: any of those that were run will do, the same for all.
     first = np.unique(model, return_index=True)[1]
     bases = both.iloc[first].assign(tokens=0.0, **usual).reset_index(drop=True)
@@ -162,7 +162,7 @@ def _conditioned(fit: Fit, prior: StudyPrior, points: pd.DataFrame, runs: pd.Dat
     guessed = (GUESSED if fit.base.empty else GUESSED_BESIDE) ** 2
     for one in range(u):
         row, column = n + k + one, k + one
-        known, near = _base_loss(fit, bases.iloc[one])
+        known, near = base_loss(fit, bases.iloc[one])
         if not np.isfinite(mean[row]):  # no law reads base models: all that is known of this one is what was measured
             mean[row], variance[row], together[row, :], together[:, column] = known, 0.0, 0.0, 0.0
             more = OPEN * (1.0 - near) / max(near, JITTER) + MEASURED**2
@@ -203,7 +203,7 @@ def _conditioned(fit: Fit, prior: StudyPrior, points: pd.DataFrame, runs: pd.Dat
     return np.einsum("np,np->n", reach, pull[:, :, 0]), left, np.sqrt(of_change / np.maximum(kept, 1e-12))
 
 
-def _base_loss(fit: Fit, model: pd.Series[Any]) -> tuple[float, float]:
+def base_loss(fit: Fit, model: pd.Series[Any]) -> tuple[float, float]:
     """Return the log loss of a base model that was given or measured, and by how much it counts as this one, 0 to 1.
 
     Whoever types 8B and 1,875 means the base model that was measured as 8.03B and 1,868.
