@@ -45,7 +45,7 @@ CEILINGS = {
     "examples": 33,
     "fitting": 6185,
     "forecasting": 3948,
-    "importing": 2126,
+    "importing": 2108,
     "laws": 3721,
     "planning": 4909,
     "reporting": 2233,
