@@ -61,7 +61,7 @@ def house(tmp_path_factory):
     for name in ("pyproject.toml", "conftest.py", "tests/conftest.py", "tests/cases.py", "tests/facts.py"):
         shutil.copy(ROOT / name, house / name)
     (house / "studies").symlink_to(ROOT / "studies")  # the suite asks which studies there are
-    law = block("## How a law is added", "    from typing import Any")
+    law = block("## How a law is added", "    from collections.abc import Sequence")
     (house / "cptlaw/laws/transfer_example.py").write_text(f'"""A law."""\n\n{law}')
     (house / "tests/laws/test_transfer_example.py").write_text(
         block("## How a law is added", "        from cases import")

@@ -227,7 +227,7 @@ def test_laws_of_installed_packages_are_found(monkeypatch, tmp_path, call):
 
 def test_the_example_of_contributing_is_a_law():
     text = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    block = re.search(r"^    from typing import Any\n(?:.*\n|\n)+?(?=^1\. )", text, re.M).group(0)
+    block = re.search(r"^    from collections.abc import Sequence\n(?:.*\n|\n)+?(?=^1\. )", text, re.M).group(0)
     defined = {"__name__": __name__}
     exec(textwrap.dedent(block), defined)
     chosen = defined["Transfer"]()
