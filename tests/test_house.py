@@ -40,19 +40,19 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 # A ceiling goes down with its room; to raise one is a decision, and its commit says what a user gets for it.
 CEILINGS = {
     "words, files, results": 1352,
-    "answering": 2280,
+    "answering": 2308,
     "cli": 1006,
     "examples": 33,
     "fitting": 6185,
-    "forecasting": 3948,
+    "forecasting": 3956,
     "importing": 2108,
-    "laws": 3721,
+    "laws": 3728,
     "planning": 4909,
-    "reporting": 2233,
+    "reporting": 2237,
     "runs": 4848,
     "schedules": 599,
     "cptlaw_app": 481,
-    "cptlaw_sweep": 5247,
+    "cptlaw_sweep": 5250,
 }
 IN_ALL = 38965
 POSITIONAL = 6  # parameters that may be given by place; options are named
