@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import cache
+from pathlib import Path
 
 from cptlaw.errors import UsageError, did_you_mean, listed
 from cptlaw.importing.history import History
@@ -46,7 +48,8 @@ class Settings:
         factors = {key for one in histories for key in batch_factors(one.config) or {}}
         self._kept, self.told = varying_settings(histories, {*taken, *factors, *wanted.config.values()})
         self._columns = {key: column_name(key, histories, self._kept) for key in self._kept}
-        self._sizes = {one.path: _size_of(one) for one in histories}
+        beside = cache(parameters_beside)  # runs may lie in one folder of 100,000 files
+        self._sizes = {one.path: _size_of(one, beside) for one in histories}
         self.notes: list[str] = []
         if taken:
             said = sorted(name if name == key else f"{name} as {key!r}" for key, name in taken.items())
@@ -101,12 +104,12 @@ class Settings:
         return whole
 
 
-def _size_of(history: History) -> tuple[float, str] | None:
+def _size_of(history: History, beside: Callable[[Path], tuple[float, str] | None]) -> tuple[float, str] | None:
     count = parameters_of_config(history.config)
     if count is not None:
         return count, "config.json"
     folder = history.path if history.path.is_dir() else history.path.parent
-    return parameters_beside(folder) if folder.is_dir() else None
+    return beside(folder) if folder.is_dir() else None
 
 
 def keys_of(history: History) -> dict[str, tuple[str, float]]:

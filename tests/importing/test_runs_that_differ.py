@@ -3,6 +3,7 @@
 import json
 import math
 from pathlib import Path
+from unittest import mock
 
 import pandas as pd
 import pytest
@@ -39,6 +40,13 @@ def test_runs_that_nothing_tells_apart_are_an_error(tmp_path):
 def test_runs_of_another_length_are_told_apart_by_it(tmp_path):
     logs(tmp_path, short=[3.0, 2.5], long=[3.0, 2.8, 2.7, 2.6, 2.4])
     assert len(cl.import_logs(tmp_path)) == 7
+
+
+def test_a_folder_is_searched_for_weights_once_for_all_its_runs(tmp_path):
+    logs(tmp_path, a=[3.0, 2.5], b=[3.0, 2.52], c=[3.0, 2.51])
+    with mock.patch("cptlaw.importing.run_settings.parameters_beside", return_value=None) as looked:
+        assert len(cl.import_logs(tmp_path)) == 6
+    assert looked.call_count == 1
 
 
 def test_a_length_without_end_is_none():
