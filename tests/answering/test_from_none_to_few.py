@@ -203,3 +203,22 @@ def test_forgetting_at_a_size_without_a_base_model_is_a_difference(n_params):
     (doubt,) = np.diff(cl.fit(runs, on="source").log_quantiles(
         f"n_params={n_params},ptpp=7258.0645,tokens=20B,replay={answer.replay}", [0.05, 0.95]), axis=0)  # fmt: skip
     assert doubt[0] > 2 * (answer.forgetting_hi - answer.forgetting_lo)
+
+
+def test_the_next_run_narrows_the_answer_by_what_it_promises(of_one_size):
+    # "No run for up to half of the compute narrows it by a twentieth" stood here: the answer asked one law along its
+    # parameters, and the forecast rested on what studies of others say.
+    asked = {"n_params": 8.03e9, "ptpp": 1867.995, "tokens": "20B", "max_forgetting": "2%"}
+    answer = cl.answer(of_one_size, **asked)
+    run = answer.next_runs[0]
+    assert run["n_params"] == pytest.approx(8.03e9)
+    point = {"n_params": 8.03e9, "ptpp": 1867.995, "tokens": 20e9, "replay": answer.replay}
+    rows, before = [FEW], cl.fit(of_one_size, on="source").forecast(pd.DataFrame([point])).iloc[0]
+    for role in ("source", "target"):
+        made = {name: run[name] for name in ("n_params", "ptpp", "tokens", "replay")}
+        loss = cl.fit(of_one_size, on=role).forecast(pd.DataFrame([made]), interval=None)["loss"].iloc[0]
+        rows.append(pd.DataFrame([{**made, "run": "next", "eval": role, "loss": loss}]))
+    after = cl.fit(cl.read_runs(pd.concat(rows)), on="source").forecast(pd.DataFrame([point])).iloc[0]
+    narrowed = 1 - (after["hi"] - after["lo"]) / (before["hi"] - before["lo"])
+    assert narrowed > 0.1
+    assert run["narrows"]["by"] == pytest.approx(narrowed, rel=0.5)

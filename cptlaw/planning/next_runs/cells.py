@@ -229,6 +229,8 @@ def _lengths(spans: _Spans, size: float, asked: float | None) -> list[float]:
     longest = spans.last * size
     if asked is not None and asked > longest:
         lengths |= {_rounded(value) for value in (math.sqrt(asked * longest), asked)}
+    elif asked is not None:  # runs of a larger model, shorter in tokens per parameter than any of the table
+        lengths |= {_rounded(part * asked) for part in SHORTER}
     return sorted(lengths)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Self
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,26 @@ class Choice:
     run_flops: float
     base_flops: float
     variance: float
+
+
+class Openness(Protocol):
+    """What is open of a forecast, and what candidates would leave of it."""
+
+    @property
+    def variance(self) -> float:
+        """Variance of the forecast."""
+
+    def width(self, variance: Array | float) -> Array:
+        """Return what the width of the interval is proportional to, at other variances of the forecast."""
+
+    def reductions(self, rows: NDArray[np.intp]) -> Array:
+        """Return by how much each of some candidates would reduce the variance, alone, (rows,)."""
+
+    def take(self, places: NDArray[np.intp]) -> Openness:
+        """Return the forecast with some of the candidates."""
+
+    def measured(self, candidate: int) -> Openness:
+        """Return the same after one candidate was measured."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +161,7 @@ class _Path:
         FLOPs that are left.
     """
 
-    sample: Sample
+    sample: Openness
     offer: Offer
     left: float
     trunks: dict[float, float] = field(default_factory=dict)  # that were paid for: by size, their budget
@@ -169,7 +189,7 @@ class _Path:
         return self
 
 
-def choose(sample: Sample, offer: Offer, budget: float, most: int) -> list[Choice]:
+def choose(sample: Openness, offer: Offer, budget: float, most: int) -> list[Choice]:
     """Choose cells within a budget.
 
     A base model costs much at once and pays off over several runs, so that greed alone would never buy one. The search

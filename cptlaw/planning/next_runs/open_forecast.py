@@ -11,12 +11,16 @@ import pandas as pd
 from scipy import special
 
 from cptlaw.findings import Finding, Remedy, by_severity
+from cptlaw.fitting.auto.average import Average
+from cptlaw.fitting.base_models import KEYS
 from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.law_fit import LawFit
+from cptlaw.fitting.point_covariance import ONE_SD
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.next_runs.cells import SAME, CandidateRun, Offer, rows_of
 from cptlaw.planning.next_runs.doubt import Doubt, along_directions, doubt, errors
-from cptlaw.planning.next_runs.greedy import Sample, choose
+from cptlaw.planning.next_runs.few_runs import FewRuns
+from cptlaw.planning.next_runs.greedy import Openness, Sample, choose
 from cptlaw.planning.next_runs.suggestion import Cell, Suggestion
 from cptlaw.planning.result import quantity_text
 from cptlaw.runs.metrics import unit_of
@@ -45,6 +49,7 @@ class OpenForecast:
     before: pd.Series
     doubt: Doubt
     offer: Offer
+    whole: Fit
 
     def answer(self, budget: float, most: int = MOST_CELLS) -> Suggestion:
         """Choose among the runs, for a budget in FLOPs."""
@@ -89,10 +94,14 @@ class OpenForecast:
         return np.asarray(np.sqrt(np.maximum(1.0 - told / max(self.sample.variance, 1e-300), 0.0)))
 
     @cached_property
-    def sample(self) -> Sample:
+    def sample(self) -> Openness:
         """The doubt as directions along which the forecast and the losses of runs move together."""
         fit, runs = self.fit, self.offer.cells
         checkpoints = rows_of(runs, self.asked.iloc[0], fit.law.inputs)
+        if isinstance(self.whole, Average) and self.whole.uses_studies and {*KEYS, "tokens"} <= set(checkpoints):
+            last = np.cumsum([len(run.checkpoints) for run in runs]) - 1
+            noise, floor = self.whole.scatter(ONE_SD) ** 2, (self.doubt.scatter / self.doubt.half_width) ** 2
+            return FewRuns.of(self.whole, self.asked, checkpoints.iloc[last], noise, floor)
         shifts = along_directions(fit, pd.concat([self.asked[list(checkpoints)], checkpoints], ignore_index=True))
         # By as much as the interval says the forecast errs by, with its ends as those of a normal law's.
         errs = float(np.linalg.norm(shifts[:, 0])) * float(special.ndtri(0.5 + 0.5 * self.interval))
@@ -117,7 +126,7 @@ def open_forecast(
     """
     whole = fit if whole is None else whole
     before = whole.forecast(asked, interval).iloc[0]
-    return OpenForecast(fit, asked, interval, before, doubt(whole, before, interval), offer)
+    return OpenForecast(fit, asked, interval, before, doubt(whole, before, interval), offer, whole)
 
 
 def _findings(ahead: OpenForecast, budget: float, shares: list[float], widths: list[float]) -> list[Finding]:
