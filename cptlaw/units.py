@@ -29,7 +29,7 @@ LONGEST_QUANTITY = 200
 
 # What may stand behind a number: a unit, and what is counted.
 IN_UNITS = rf"\s*+(?:(?P<word>{'|'.join(WORDS)})s?\.?|(?P<suffix>{UNIT}))?(?:\s*+(?:tok(?:en)?|param(?:eter)?)s?)?"
-_QUANTITY = re.compile(rf"\s*+(?P<number>{NUMBER}){IN_UNITS}\s*+", re.IGNORECASE)
+_QUANTITY = re.compile(rf"\s*+[~≈]?+(?P<number>{NUMBER}){IN_UNITS}\s*+", re.IGNORECASE)
 
 
 def parse_quantity(text: object, what: str = "value") -> float:

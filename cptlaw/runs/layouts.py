@@ -29,7 +29,7 @@ FAILED = frozenset(
 _OTHER_UNITS = frozenset(
     "nat nats token tokens tok toks param params parameters step steps frac fraction bits per - id name text".split()
 )
-_ERROR = re.compile(rf"\s*({NUMBER})\s*(?:±|\+/-|\+-|\\pm)\s*{NUMBER}\s*|\s*({NUMBER})\s*\([0-9.]+\)\s*")
+_ERROR = re.compile(rf"\s*({NUMBER})\s*(?:±|\+/-|\+-|\\pm)\s*{NUMBER}\s*|\s*({NUMBER})\s*(?:\([0-9.]+\)|[*†‡]+)\s*")
 _PARTS = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%?\s*(:|/|to)\s*(\d+(?:\.\d+)?)\s*%?\s*")
 FEW = 10  # one row in so many may lack its loss, before the table is taken to be damaged
 _PARTED = 0.5  # percent by which two parts of a whole may miss a hundred
@@ -120,7 +120,9 @@ def without_summaries(raw: RawTable) -> RawTable:
 
 def without_errors(raw: RawTable) -> RawTable:
     """Return a table whose numbers stand alone, of one that has their errors beside them, as in ``1.947 ± 0.007``."""
-    return _mapped(raw, _ERROR, lambda match: match[1] or match[2], "errors beside numbers are left out in {}")
+    return _mapped(
+        raw, _ERROR, lambda match: match[1] or match[2], "errors and marks beside numbers are left out in {}"
+    )
 
 
 def parts_as_shares(raw: RawTable) -> RawTable:

@@ -8,6 +8,7 @@ import pandas as pd
 
 from cptlaw.runs.convert import to_numbers
 from cptlaw.runs.problems import Problems
+from cptlaw.runs.question import as_flag
 from cptlaw.runs.schema import SMALLEST_RAW_COUNT, Column
 from cptlaw.units import LARGEST, SMALLEST
 
@@ -43,13 +44,23 @@ def checked_numbers(cells: pd.Series, column: Column, problems: Problems) -> Flo
     if column.whole:
         part = (values != np.round(values)) & np.isfinite(values) & ~outside
         problems.add_rows(where, cells, part, f"a whole number ({column.meaning})", _remedy(column, values), number)
-    problems.add_rows(where, cells, outside, column.expected, _remedy(column, values[outside]), number)
+    known, percent = values[np.isfinite(values)], f"{column.name}={cells.name}%"
+    of_hundred = bool(column.highest == 1 and 1 < known.max(initial=0) <= 100 and ((known == 0) | (known >= 1)).all())
+    of_hundred &= not problems.of_points
+    problems.offer([percent] if of_hundred else [])
+    remedy = _remedy(column, values[outside], f", or {as_flag(percent)} for the whole column" * of_hundred)
+    problems.add_rows(where, cells, outside, column.expected, remedy, number)
     if column.raw_count:
         # A size of 8.1 is 8.1 billion in somebody's table: asked back, for a guess would be wrong by nine digits.
         small = (values > 0) & (values < SMALLEST_RAW_COUNT)
         first = f"{values[small][0]:g}" if small.any() else ""
         raw = f"raw {'tokens' if column.name == 'tokens' else 'parameters'}, at least {SMALLEST_RAW_COUNT:g}"
         remedy = f"If billions are meant write {first}B, if millions {first}M."
+        if small.any() and (small | (values == 0) | missing).all() and not problems.of_points:
+            units = ("B", "M") if known.max() < 10 else ("M", "B")
+            choices = [f"{column.name}={cells.name}:{unit}" for unit in units]
+            remedy += f" For the whole column: {' or '.join(map(as_flag, choices))}."
+            problems.offer(choices)
         problems.add_rows(where, cells, small, raw, remedy, number)
     return values
 
@@ -59,9 +70,9 @@ def place_of(cells: pd.Series, column: Column) -> str:
     return f"column {column.name!r}" + ("" if cells.name == column.name else f" ({str(cells.name)!r} in the file)")
 
 
-def _remedy(column: Column, bad: Floats) -> str:
+def _remedy(column: Column, bad: Floats, percent: str = "") -> str:
     if 0.9 < column.highest <= 1 and bad.size and 1 < bad[0] <= 100:
-        return f"If {bad[0]:g} percent is meant write {bad[0]:g}% or {bad[0] / 100:g}."
+        return f"If {bad[0]:g} percent is meant write {bad[0]:g}% or {bad[0] / 100:g}{percent}."
     if column.required:
         return "Repair the value, or remove the row."
     return "Repair the value, or leave the field empty if it is unknown."

@@ -184,7 +184,7 @@ def _renamed(frame: pd.DataFrame, naming: Naming) -> pd.DataFrame:
 
 def _check(frame: pd.DataFrame, label: str, needed: bool = True) -> None:
     """Turn the number columns of `frame` into numbers, in place, or raise for all bad values together."""
-    problems = Problems(label)
+    problems = Problems(label, of_points=True)
     numbers = [name for name, column in COLUMNS.items() if column.numeric and name != "loss"]
     for name in frame.columns:
         if name in numbers or mix_columns([name]):

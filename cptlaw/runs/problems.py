@@ -23,10 +23,12 @@ class Problems:
     ----------
     label
         The file, or what else stands for the table in messages.
+    of_points
+        Whether they are points to forecast, of which no option says how they are read.
     """
 
-    def __init__(self, label: str) -> None:
-        self.label = label
+    def __init__(self, label: str, of_points: bool = False) -> None:
+        self.label, self.of_points = label, of_points
         self.messages: list[str] = []
         self.choices: tuple[str, ...] = ()
 

@@ -248,6 +248,7 @@ def _choices(runs: Runs, asked: Mapping[str, Sequence[Effect]], roles: Mapping[s
     for old, new in _counts_apart(runs, numbers):
         pair = f"replay={old}/({old}+{new}),tokens={old}+{new}"
         offers |= {name: [(APART, pair), *offers[name]] for name in (old, new)}
+    offers = {name: [*_of_part(runs, name), *some] for name, some in offers.items()}
     offers |= {name: list(_of_text(runs, name)) for name in texts}
     return best_together(offers)
 
@@ -276,6 +277,17 @@ def _counts_apart(runs: Runs, numbers: Sequence[Numbers]) -> Iterator[tuple[str,
     old, new = ([name for name in counts if role_of_name(name) == role] for role in ("source", "target"))
     if {"replay", "tokens"} <= set(_missing(runs)) and len(old) == len(new) == 1:
         yield old[0], new[0]
+
+
+def _of_part(runs: Runs, name: str) -> Iterator[Offer]:
+    """Yield what a count of the old or of the new tokens tells beside the share of them, or beside all tokens."""
+    role, missing = role_of_name(name), _missing(runs)
+    if role is None or "tok" not in name.lower() or not _may_count_tokens(runs, name):
+        return
+    if "replay" in missing and "tokens" not in missing:
+        yield APART, f"replay={name}/tokens" if role == "source" else f"replay=1-{name}/tokens"
+    if "tokens" in missing and "replay" not in missing and role == "target":
+        yield APART, f"tokens={name}/(1-replay)"
 
 
 def _varies_within_runs(runs: Runs, name: str) -> bool:

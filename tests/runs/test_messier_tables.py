@@ -11,6 +11,7 @@ import cptlaw as cl
 from cptlaw.runs.question import with_reply
 
 SIZES = {2e7: "20M", 6e7: "60M", 1.8e8: "180M"}
+LOSSES = {"en": "en_loss", "fr": "fr_loss"}
 KEYS = ["eval", "n_params", "ptpp", "tokens", "replay", "loss"]
 
 
@@ -146,6 +147,30 @@ def amounts_behind_evals():
     return table.rename(columns={"ptpp": "pretrain tok/param", "replay": "old fraction"}).to_csv(index=False)
 
 
+def percent_called_replay():
+    return ordered().assign(replay=lambda frame: 100 * frame["replay"]).rename(columns=LOSSES).to_csv(index=False)
+
+
+def millions_called_n_params():
+    return ordered().assign(n_params=lambda frame: frame["n_params"] / 1e6).rename(columns=LOSSES).to_csv(index=False)
+
+
+def about_and_stars():
+    table = ordered().assign(tokens=lambda frame: [f"~{tokens / 1e9:g}B" for tokens in frame["tokens"]])
+    table["en"] = [f"{loss:.6f}{'*' if row % 11 == 0 else ''}" for row, loss in enumerate(table["en"])]
+    return table.rename(columns=LOSSES).to_csv(index=False)
+
+
+def old_tokens_beside_all():
+    table = ordered().assign(**{"old tokens": lambda frame: frame["replay"] * frame["tokens"]})
+    return table.drop(columns=["run", "replay"]).rename(columns=LOSSES).to_csv(index=False)
+
+
+def new_tokens_beside_replay():
+    table = ordered().assign(**{"new tokens": lambda frame: (1 - frame["replay"]) * frame["tokens"]})
+    return table.drop(columns=["run", "tokens"]).rename(columns=LOSSES).to_csv(index=False)
+
+
 def parts_in_a_column_of_replay():
     parts = [f"{100 - 100 * share:.0f}/{100 * share:.0f}" for share in truth()["replay"]]
     return truth().assign(replay=parts).to_csv(index=False)
@@ -161,6 +186,11 @@ def parts_in_a_column_of_replay():
         perplexities_and_mixed_shares,
         amounts_behind_evals,
         parts_in_a_column_of_replay,
+        percent_called_replay,
+        millions_called_n_params,
+        about_and_stars,
+        old_tokens_beside_all,
+        new_tokens_beside_replay,
         parts_of_a_ratio,
         units_in_words,
         a_mix_in_names_of_runs,
