@@ -11,7 +11,9 @@ lines in replay and in the logarithm of tokens; no planned mix was trained for i
   loss, where the limit held (median): 1.2 means that a sixth of the tokens was wasted;
 - rule of thumb: replay 0.25, whatever the question.
 
-Run it as ``python -m studies plan_backtest`` (minutes) or with ``--small`` (one table).
+Run it as ``python -m studies plan_backtest`` (minutes) or with ``--small`` (one table). ``--signed`` says instead how
+far forgetting is forecast off at mixes that even odds name, and over all mixes of the same base models: where the
+planner picked what is forecast too low, the first would lie below the second.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ import cptlaw as cl
 TABLES = ("en-fr-pilot", "docs-to-code", "en-fr-ladder", "code-to-prose", "docs-to-manuals")
 ASKED = tuple((replay, atpp) for replay in (0.15, 0.4) for atpp in (4.0, 8.0, 16.0))
 """What poses the questions: the replay whose forgetting is the limit, and tokens per parameter."""
+SIGNED = (0.1, 0.15, 0.25, 0.4)  # replay whose forgetting is the limit, for the signed errors
 RISK = 0.8
 GRID = 120
 SHARED = "shared-tokens:without=lr_peak+lr_pretrain"
@@ -168,6 +171,42 @@ def outcome(measured: Measured, limit: float, tokens: float, replay: float | Non
     }
 
 
+def signed_errors(name: str) -> pd.DataFrame:
+    """Return forecast minus measured forgetting at mixes of even odds and over all mixes, a row a limit.
+
+    Every budget from the third of a table on is held out, but for the asked base model's own losses, size by size. A
+    mix of even odds is the least replay of which the forecast keeps the limit: what a replay cost there. Limits of the
+    least replay that was run hold whatever is planned, and are left out.
+    """
+    frame = plain_rows(name).frame
+    frame = frame[frame["seed"] == 0].drop(columns=["lr_peak"], errors="ignore")
+    rows, third = [], sorted(frame["n_params"].unique())[min(2, frame["n_params"].nunique() - 1)]
+    for budget in sorted(frame.loc[(frame["tokens"] > 0) & (frame["ptpp"] < 300), "ptpp"].unique())[2:]:
+        held_out = frame[frame["ptpp"] == budget]
+        for n_params in sorted(held_out.loc[held_out["tokens"] > 0, "n_params"].unique()):
+            measured = measured_at(held_out, n_params)
+            if len(measured.replay) < 2 or not np.isfinite(measured.base):
+                continue
+            lower = frame[(frame["ptpp"] < budget) & (frame["n_params"] <= max(n_params, third))]
+            base = held_out[(held_out["tokens"] == 0) & (held_out["n_params"] == n_params)]
+            seen = cl.read_runs(pd.concat([lower, base], ignore_index=True), n_params_kind="total")
+            fit = cl.fit("auto", seen, "source")
+            replays = np.linspace(measured.replay[0], measured.replay[-1], GRID)
+            for atpp in (4.0, 8.0, 16.0):
+                tokens = min(atpp * n_params, measured.tokens[-1])
+                asked = {"n_params": float(n_params), "ptpp": budget, "tokens": tokens, "base_loss": measured.base}
+                forecast = fit.predict(pd.DataFrame({"replay": replays, **asked})) / measured.base - 1
+                found = measured.along("source", replays, tokens) / measured.base - 1
+                for posed in SIGNED:
+                    limit = np.interp(posed, replays, found)
+                    at = int(np.argmax(forecast <= limit))
+                    if measured.replay[0] < posed <= measured.replay[-1] and forecast[at] <= limit:
+                        row = {"table": name, "budget": budget, "n_params": n_params, "held": found[at] <= limit + 1e-9}
+                        row["at even odds"] = 100 * (forecast[at] - found[at])
+                        rows.append(row | {"over all mixes": 100 * (forecast - found).mean()})
+    return pd.DataFrame(rows)
+
+
 def totals(rows: pd.DataFrame) -> pd.DataFrame:
     """Return one row per planner."""
     found = []
@@ -193,9 +232,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--small", action="store_true", help="one table and two planners")
     parser.add_argument("--answer", action="store_true", help="`cptlaw answer` alone, at 8 tokens per parameter")
+    parser.add_argument("--signed", action="store_true", help="signed errors of forgetting instead, by held-out budget")
     parser.add_argument("-o", "--output", help="a CSV file for all questions and plans")
     asked = parser.parse_args()
     names = TABLES[:1] if asked.small else TABLES
+    if asked.signed:
+        signed = pd.concat([signed_errors(name) for name in names], ignore_index=True)
+        print(signed.drop(columns=["table", "n_params"]).groupby("budget").mean().round(2))
+        return
     planners = dict(list(PLANNERS.items())[1:2]) if asked.small else PLANNERS
     questions = ASKED
     if asked.answer:  # ten seconds a question
