@@ -369,7 +369,9 @@ def tables() -> dict[str, pd.DataFrame]:
     """Return what plans come to, every plan, how far they are off with today's laws, why, and what earlier ones did."""
     rows = outcomes()
     first, again = rows[rows["round"] == 1], rows[(rows["round"] > 1) & rows["measured"].notna()]
-    made = {"totals": counted(rows), "plans": listed(first), "again": listed(again), "today": today(first)}
+    totals = counted(rows)
+    both = totals[totals["table"] == "both"].drop(columns="table")
+    made = {"both": both, "totals": totals, "plans": listed(first), "again": listed(again), "today": today(first)}
     return made | {"raised": raised(), "earlier": earlier()}
 
 
