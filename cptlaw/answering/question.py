@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cptlaw.errors import UsageError
+from cptlaw.planning.options import label
 from cptlaw.planning.result import FLOPS_PER_PARAMETER_TOKEN
 from cptlaw.planning.scenario import (
     AnswerQuestion,
@@ -17,6 +18,7 @@ from cptlaw.planning.scenario import (
     options_of,
     read_scenario,
 )
+from cptlaw.runs.schema import SMALLEST_RAW_COUNT
 from cptlaw.units import format_percent, format_quantity
 
 RISK = options_of(AnswerQuestion)["risk"].default
@@ -51,6 +53,13 @@ class Asked(Question):
         )
         if read.n_params is None:
             raise UsageError("answer needs the size of the model: --n-params 8B (n_params= in the library).")
+        for name in ("n_params", "tokens", "target_tokens"):
+            count = read.values[name]
+            if count is not None and count < SMALLEST_RAW_COUNT:  # as in a table: a guess would be wrong by nine digits
+                raise UsageError(
+                    f"{label(name)}: {count:g}. Expected at least {SMALLEST_RAW_COUNT:g}. If billions are meant write "
+                    f"{count:g}B, if millions {count:g}M."
+                )
         spent = [name for name in ("tokens", "target_tokens", "budget") if name in read.given]
         if len(spent) > 1:
             flags = " and ".join(f"--{name.replace('_', '-')}" for name in spent)

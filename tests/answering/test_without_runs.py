@@ -289,6 +289,8 @@ def test_pilots_narrow_and_cost_little(tmp_path):
         ({}, "langage", "shift .*'langage'"),
         ({"tokens": "1B"}, "code", "Give one of them"),
         ({"n_params": "-8B"}, "code", "not positive"),
+        ({"n_params": 8}, "code", "n_params .*8B, if millions 8M"),  # as a table refuses them
+        ({"target_tokens": 20}, "code", "target_tokens .*20B"),
     ],
 )
 def test_what_cannot_be_answered(given, shift, message):
