@@ -40,21 +40,21 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 # A ceiling goes down with its room; to raise one is a decision, and its commit says what a user gets for it.
 CEILINGS = {
     "words, files, results": 1352,
-    "answering": 2308,
+    "answering": 2315,
     "cli": 1006,
     "examples": 33,
-    "fitting": 6185,
+    "fitting": 6285,
     "forecasting": 3956,
-    "importing": 2108,
+    "importing": 2109,
     "laws": 3728,
-    "planning": 4909,
+    "planning": 5061,
     "reporting": 2237,
-    "runs": 4848,
+    "runs": 4965,
     "schedules": 599,
     "cptlaw_app": 481,
     "cptlaw_sweep": 5250,
 }
-IN_ALL = 38965
+IN_ALL = 39367
 POSITIONAL = 6  # parameters that may be given by place; options are named
 UNTYPED = 602  # annotations of arguments, results and variables that hold `Any`; it goes down with what is typed
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
