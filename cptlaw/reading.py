@@ -37,7 +37,7 @@ MOST_ITEMS = 1_000_000
 
 # Bytes that a compressed file may hold: a table of five million rows. A bomb of 1 MB holds a thousand times as much.
 LARGEST_UNPACKED = 500_000_000
-MOST_LINES = 20_000_000  # of it: short rows take ten times their bytes as a table
+MOST_LINES = 10_000_000  # of it: short rows take ten times their bytes as a table, and lines of JSON thirty
 
 # The longer mark first: UTF-32 begins with the mark of UTF-16.
 _SIGNATURES = (

@@ -15,6 +15,7 @@ from cptlaw.runs.pivot import header_of_two
 from cptlaw.runs.raw_table import ROW, RawTable
 
 ENDING = ".xlsx"
+MOST_ROWS = 1_048_576  # of a sheet; a bomb of kilobytes holds millions
 SIGN = "#"  # between the file and the name of a sheet
 
 
@@ -63,8 +64,10 @@ def read_spreadsheet(path: Path, label: str, sheet: str | None) -> RawTable:
         names = book.sheetnames
         chosen = book[_chosen(names, sheet, label)]
         chosen.reset_dimensions()  # one cell in the last corner would fill a million rows of thousands of cells
-        rows = [list(row) for row in chosen.iter_rows(values_only=True)]
+        rows = [list(row) for row in itertools.islice(chosen.iter_rows(values_only=True), MOST_ROWS + 1)]
         book.close()
+        if len(rows) > MOST_ROWS:
+            raise DataError(f"{label}: more than {MOST_ROWS:,} rows, which no sheet has. Save the table as CSV (.csv).")
     except DataError:
         raise
     except Exception as error:  # noqa: BLE001  whatever a damaged file does to its reader

@@ -49,6 +49,8 @@ def test_mistakes_are_noticed():
         (9307, 288, "rising-with-size"),  # among four sizes
         (5101, 143, "above-base"),  # random losses that inputs explain by chance
         (9307, 61, "size-out-of-line"),  # two sizes without a budget in common
+        (8811, 891, "outlier-rows"),  # of three rows
+        (8811, 621, "little-from-size"),  # base models alone are alike else: no error before the mistake
         (5101, 180, "replay-reversed"),  # the smallest size alone has 50 % of replay: no error before the mistake
     ],
 )
