@@ -57,7 +57,7 @@ def questions(runs: Runs, where: str | None = None) -> tuple[Question, ...]:
     where
         Filter of the rows that are meant: a column that varies elsewhere alone does no harm.
     """
-    key = ("questions", where, *runs.frame.columns)
+    key = ("questions", str(where), *runs.frame.columns)
     if key not in runs.noticed:
         runs.noticed[key] = _questions(runs, where)
     found: tuple[Question, ...] = runs.noticed[key]

@@ -81,7 +81,7 @@ def test_shares_that_stand_in_one_column(capsys):
     path = table("mixlaws_scratch_2_3mix.csv")
     said = first_try(capsys, path, "--n-params", "410M", "--tokens", "80B", expected="its runs mix 3 corpora")
     assert "--columns batch_tokens=2M" in said
-    assert "Github 1., Pile_CC 3., Books3 2." in said
+    assert all(place in said for place in ("Github 1.", "Books3 2.", "Pile_CC 3."))
     runs = cl.read_runs(path, columns={"batch_tokens": "2.1M"})
     assert runs.frame["run"].nunique() == 51
     two = runs.frame[runs.frame["mix_set"] == "2Mix"].iloc[0]
