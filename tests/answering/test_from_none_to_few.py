@@ -8,6 +8,8 @@ import pytest
 
 import cptlaw as cl
 from cptlaw.fitting.learned import forgetting_and_gain as studies
+from cptlaw.fitting.point_covariance import ONE_SD
+from cptlaw.planning.next_runs.few_runs import FewRuns
 
 MODEL = {"n_params": 8e9, "ptpp": 1875}
 BASE = {"source": 1.9, "target": 2.6}
@@ -222,3 +224,13 @@ def test_the_next_run_narrows_the_answer_by_what_it_promises(of_one_size):
     narrowed = 1 - (after["hi"] - after["lo"]) / (before["hi"] - before["lo"])
     assert narrowed > 0.1
     assert run["narrows"]["by"] == pytest.approx(narrowed, rel=0.5)
+
+
+@pytest.mark.parametrize("model", [(8.03e9, 1867.995), (2.5e9, 7258.0645)])
+def test_next_runs_start_from_the_doubt_of_the_forecast(of_one_size, model):
+    # Its algebra is that of `study_prior`, with candidates among the runs: without any the two are one number.
+    fit = cl.fit(of_one_size, on="source")
+    asked, candidate = at(model), at((1.24e9, 7258.0645)).assign(tokens=2e9)
+    open_still = FewRuns.of(fit, asked, candidate, noise=1e-6, floor=0.0)
+    *of_loss, _ = fit.half_widths(asked, ONE_SD)
+    assert open_still.variance == pytest.approx(sum(float(part[0]) ** 2 for part in of_loss), rel=1e-6)
