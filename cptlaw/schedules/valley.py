@@ -122,9 +122,10 @@ def _tokens_of_a_step(frame: pd.DataFrame) -> pd.Series:
 
 
 def _batches_run(runs: Runs) -> dict[str, object]:
-    frame = runs.frame
-    size = frame["n_params"].astype(float) if "n_params" in frame.columns else pd.Series(np.nan, frame.index)
-    by_size = frame["batch_tokens"].dropna().groupby(size, dropna=False)
+    frame = runs.frame if "n_params" in runs.frame.columns else runs.frame.assign(n_params=np.nan)
+    # Of the same rows: a row that held two losses gave two of one label.
+    rows = frame[["n_params", "batch_tokens"]].astype(float).dropna(subset="batch_tokens")
+    by_size = rows["batch_tokens"].groupby(rows["n_params"], dropna=False)
     return {"batches": [[None if np.isnan(n) else n, *np.quantile(some, (0.0, 0.5, 1.0))] for n, some in by_size]}
 
 

@@ -264,3 +264,19 @@ def test_base_rows_are_not_fitted_and_are_kept_as_reference():
     assert (fitted.data["tokens"] > 0).all()
     assert set(fitted.base["ptpp"]) == {15.0, 31.0, 62.0, 124.0, 279.0}
     assert fitted.base["loss"].between(1.5, 3.5).all()
+
+
+def test_a_wide_table_with_base_models_and_steps_is_fitted_as_the_long_one(tmp_path):
+    long = cl.examples.load("en-fr-pilot").where("ptpp in (31, 124) and replay in (0.1, 0.25)").frame
+    long = long[["run", "eval", "loss", "n_params", "tokens", "replay", "ptpp", "step"]].astype({"eval": str})
+    base = long[long["step"] == long["step"].min()].groupby(["eval", "n_params", "ptpp"], as_index=False).first()
+    base = base.assign(run="base of " + base["run"].astype(str), tokens=0.0, step=0.0, replay=0.0)
+    long = pd.concat([base, long])
+    inputs = [name for name in long if name not in ("eval", "loss")]
+    wide = long.set_index([*inputs, "eval"])["loss"].unstack("eval").add_suffix("_loss").reset_index()
+    wide.to_csv(tmp_path / "wide.csv", index=False)
+    one, other = (cl.fit("ptpp-floor", runs, on="source") for runs in (long, tmp_path / "wide.csv"))
+    assert one.provenance["tuning"] == other.provenance["tuning"]
+    assert one.provenance["tuning"]["batches"]
+    point = {"n_params": 1e6, "tokens": 1e7, "replay": 0.1, "ptpp": 62}
+    assert other.predict(point) == pytest.approx(one.predict(point), rel=1e-9)
