@@ -200,7 +200,10 @@ def _conditioned(fit: Fit, prior: StudyPrior, points: pd.DataFrame, runs: pd.Dat
     kept = np.maximum(variance[own] - np.einsum("np,np->n", reach, pull[:, :, 1]), 0.0)
     of_change = np.maximum(of_change - np.einsum("np,np->n", reach_of_change, pull[:, :, 2]), 0.0)
     left = np.sqrt(kept / np.maximum(by_laws[own], 1e-12))
-    return np.einsum("np,np->n", reach, pull[:, :, 0]), left, np.sqrt(of_change / np.maximum(kept, 1e-12))
+    # A point without tokens is its base model, and a measured one is what was measured, not what the laws say.
+    to_base = np.where(silent[:n] & np.isfinite(mean[:n]), mean[base[:n]] - mean[:n], 0.0)
+    added = to_base + np.einsum("np,np->n", reach, pull[:, :, 0])
+    return added, left, np.sqrt(of_change / np.maximum(kept, 1e-12))
 
 
 def base_loss(fit: Fit, model: pd.Series[Any]) -> tuple[float, float]:

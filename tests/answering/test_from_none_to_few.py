@@ -234,3 +234,12 @@ def test_next_runs_start_from_the_doubt_of_the_forecast(of_one_size, model):
     open_still = FewRuns.of(fit, asked, candidate, noise=1e-6, floor=0.0)
     *of_loss, _ = fit.half_widths(asked, ONE_SD)
     assert open_still.variance == pytest.approx(sum(float(part[0]) ** 2 for part in of_loss), rel=1e-6)
+
+
+def test_a_point_without_tokens_is_the_base_model_that_was_measured(of_one_size):
+    # The laws' own 2.47 (2.45 to 2.49) stood here where 2.24 was measured: as sure as what is known, and another loss.
+    for role in ("source", "target"):
+        rows = FEW[(FEW["tokens"] == 0) & (FEW["eval"] == role) & (FEW["run"] == "large")]
+        models = at(*rows[["n_params", "ptpp"]].drop_duplicates().itertuples(index=False)).assign(tokens=0.0)
+        forecast = cl.fit(of_one_size, on=role).forecast(models)
+        assert forecast["loss"].to_numpy() == pytest.approx(rows["loss"].to_numpy(), rel=0.003)
