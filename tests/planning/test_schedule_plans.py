@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -97,6 +98,16 @@ class TestSchedule:
         ]
         inside = cl.plan.schedule(target, source, weight_source=0.7, vary="peak", schedules=RUN)
         assert "peak-at-edge" not in {one.code for one in inside.findings}
+
+    @pytest.mark.parametrize(("high", "top"), [(0, 1e-4), (1, 1e-4), (2, 2e-4)])
+    def test_no_peak_is_planned_unasked_that_fewer_than_a_tenth_of_the_runs_had(self, measured, high, top):
+        peaks = [2e-4] * high + [1e-4] * (12 - high)
+        runs = {f"{i}": Schedule([BASE, Phase("cpt", 5000, "cosine", peak=peak)]) for i, peak in enumerate(peaks)}
+        rows = pd.concat([measured[0].data.assign(run=run) for run in runs], ignore_index=True)
+        fit = replace(measured[0], data=rows, schedules=runs, _cache={})
+        question = {"minimise": "target", "vary": "peak", "schedules": {"0": RUN}, "interval": None}
+        assert cl.plan.schedule(fit, **question).peak == pytest.approx(top, rel=1e-3)
+        assert cl.plan.schedule(fit, **question, ranges={"peak": (1e-5, 2e-4)}).peak == pytest.approx(2e-4, rel=1e-3)
 
     def test_a_limit_on_forgetting_is_kept_and_binds(self, source, target):
         plan = cl.plan.schedule(target, source, max_forgetting="2.2%", vary="peak,steps", schedules=RUN)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.planning.scenario import Question
 from cptlaw.planning.schedules.curve_loss import CurveLoss
@@ -18,6 +20,7 @@ from cptlaw.units import parse_quantity
 
 DEFAULT_STEPS = 10_000
 WIDE_REPLAY = (0.0, 0.95)
+FEW = 0.1  # of the fitted runs: unasked, no higher peak is planned than so many had
 # Where no range is given. A rewarm-up over a third of a run would be most of its schedule.
 SHARES = {"decay": (0.02, 1.0), "end": (0.0, 1.0), "rewarmup": (0.0, 0.3), "loss-potential": (0.0, 1.0)}
 PHASE_OPTIONS = ("peak", "steps", "warmup", "decay", "end", "tokens_per_step")
@@ -268,7 +271,7 @@ def _variable(
     most_steps: float | None,
 ) -> Axis:
     if name == "peak":
-        return _peak(base, cpt, given)
+        return _peak(base, cpt, losses, given)
     if name == "steps":
         high = most_steps or (4.0 * cpt.steps if given is None else given[1])
         # Ten times fewer to four times more: the law was fitted near these lengths, and the plan should stay where it
@@ -283,15 +286,30 @@ def _variable(
     return Axis(name, low, high)
 
 
-def _peak(base: Sequence[Phase], cpt: Phase, given: tuple[float, float] | None) -> Axis:
-    """Return the peak rate: up to the base model's highest, beyond which nothing was measured."""
+def _peak(base: Sequence[Phase], cpt: Phase, losses: Sequence[CurveLoss], given: tuple[float, float] | None) -> Axis:
+    """Return the peak rate: up to the base model's highest, and to one that more than a few fitted runs had."""
     top = max([phase.peak for phase in base if phase.peak is not None] or [cpt.peak or 0.0])
     if given is None and not top > 0:
         raise UsageError("vary peak: the base model's peak is not known. Give its range: --range peak=1e-5:4e-4.")
-    low, high = given or (0.01 * top, top)
+    low, high = given or (0.01 * top, min([top, *_measured_peaks(losses)]))
     if not low > 0:
         raise UsageError(f"range (--range) peak: {low:g} is not above 0. Expected ends such as 1e-5:4e-4.")
     return Axis("peak", low, high, log=True)
+
+
+def _measured_peaks(losses: Sequence[CurveLoss]) -> list[float]:
+    """Return the peak that a tenth of the fitted runs reach, for each loss that was fitted to runs of CPT.
+
+    Where few runs had higher rates, laws of loss curves expect too little loss: `python -m studies dynamics_trained`.
+    """
+    found = []
+    for loss in losses:
+        runs = loss.fit.data["run"].astype(str).unique() if "run" in loss.fit.data else ()
+        last = [loss.fit.schedules[run].phases[-1] for run in runs if run in loss.fit.schedules]
+        peaks = [phase.peak for phase in last if phase.phase == "cpt" and phase.peak]
+        if peaks:
+            found.append(float(np.quantile(peaks, 1.0 - FEW, method="inverted_cdf")))
+    return found
 
 
 def _fitted_replay(losses: Sequence[CurveLoss]) -> tuple[float, float]:
