@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.findings import Finding
-from cptlaw.laws.calculus import Array, Jet, Letters, Value, weighted
+from cptlaw.laws.calculus import Array, Jet, Letters, Value, weighted_sum
 from cptlaw.laws.described import Described, Status
 from cptlaw.laws.inputs import LETTERS, Context, Points, RatioOf, as_rows
 from cptlaw.laws.parameters import EXPONENT, Amplitude, Option, Shape, UsualPrior, option_text
@@ -282,7 +282,7 @@ class Law(Described):
         array of shape (n,) or (s, n), or a Jet of it where inputs or parameters are Jets
         """
         shape = Letters(**{name: params[name] for name in self.shapes})
-        return weighted(self.terms(x, shape), [params[name] for name in self.amplitudes])
+        return weighted_sum(self.terms(x, shape), [params[name] for name in self.amplitudes])
 
     def predict(self, params: Mapping[str, float], frame: Points, role: Role | None = None) -> Array:
         """Return the loss of each row of `frame` in nats per token, shape (n,).

@@ -282,7 +282,7 @@ def minimum(u: Computed, ceiling: Computed) -> Computed:
     return -1.0 * maximum(-1.0 * u, -1.0 * ceiling)
 
 
-def weighted(terms: Sequence[Value], amplitudes: Sequence[Value]) -> Value:
+def weighted_sum(terms: Sequence[Value], amplitudes: Sequence[Value]) -> Value:
     """Return the sum of a law's terms, each times its amplitude; those beyond the last amplitude stand as they are."""
     total: Value = 0.0
     for k, term in enumerate(terms):

@@ -26,14 +26,14 @@ from cptlaw.units import input_text
 
 RATE, BUDGET = 1e-3, 100.0  # peak rates and tokens per parameter at which B is stated
 USUAL = {"lr_peak": RATE, "lr_pretrain": RATE, "ptpp": BUDGET, "replay": 0.0}  # where a frame lacks the column
-# What reads an optional column, and nothing else.
-PARAMETERS_OF = {"lr_peak": ("h",), "lr_pretrain": ("w",), "ptpp": ("b",), "replay": ("a2",)}
+# The parameters that only an optional column determines.
+PARAMETERS_READING = {"lr_peak": ("h",), "lr_pretrain": ("w",), "ptpp": ("b",), "replay": ("a2",)}
 SHIFT = ("d0", "beta", "a2", "h", "w", "b", "m", "s")  # the shapes of the shift
-ASIDE = ("base", "sizes")  # what else may be left out
+OTHER_OMISSIONS = ("base", "sizes")  # words of option `without` that are no columns: the term U; the powers m and s
 WHOLE = {"merge_weight": 1.0, "lora_rank": 1e6}  # of a model that is not merged, and of training without adapters
 # The steeper a shift grows with the budget the sooner its growth ends: b fades at b^2/FADE per e-fold of more budget.
 FADE = 0.2
-SIZES = 2  # of models, from which a table has a say in how the shift changes with size; its prior has one before
+LEAST_SIZES = 2  # model sizes in a table from which m and s are parameters; below, d0 and a2 are the same at all sizes
 
 TOKEN_EXPONENT = Shape(0.02, 2.5, start=(0.15, 0.6), usual=(0.3, 0.47, "log"))
 EXCHANGE = Shape(1e-3, 1e2, start=(0.3, 3.0), usual=(1.0, 0.69, "log"))
@@ -67,14 +67,15 @@ NO_SHARE = 1e-300  # of a corpus: stands for none, whose logarithm is not finite
 SHIFT_AMPLITUDE = Shape(1e-9, 1e9, start=(0.05, 2.0))
 
 
-def _size(given: object) -> float | None:
+def _positive_or_none(given: object) -> float | None:
     return None if given is None else positive(given)
 
 
-def _sees_damage(frame: pd.DataFrame) -> bool:
+def _shift_differs_by_run(frame: pd.DataFrame) -> bool:
     """Say whether the shift of the source loss differs from run to run: by mix or by rate.
 
-    At one mix and one rate what the target pays for it is one number more in its own shift, and runs away elsewhere.
+    At one mix and one rate the damage is a constant in the target loss, which its own shift has too: a fit could not
+    tell the two apart, and forecasts at other rates would explode.
     """
     trained = frame[frame["tokens"] > 0] if "tokens" in frame.columns else frame
     return any(name in trained.columns and trained[name].nunique() > 1 for name in ("replay", "lr_peak"))
@@ -205,30 +206,30 @@ class SharedTokens(Bent):
         ),
         "without": Option(
             (),
-            f"some of {', '.join((*USUAL, *ASIDE))}, joined by +",
+            f"some of {', '.join((*USUAL, *OTHER_OMISSIONS))}, joined by +",
             "Optional columns that are not read; base where no base model was measured, which leaves out U; and sizes "
             "for a shift that is the same at all of them, which leaves out m and s.",
-            some_of((*USUAL, *ASIDE)),
+            some_of((*USUAL, *OTHER_OMISSIONS)),
         ),
         "around": Option(
             None,
             "a number of parameters; for a shift that is the same at all sizes write without=sizes",
             "The model size at which d0 and a2 are stated, and from which they change with size. A fit to several "
             "sizes sets it to the one in their middle.",
-            _size,
+            _positive_or_none,
         ),
         "largest": Option(
             None,
             "a number of parameters",
             "The largest fitted size, which a fit sets: above it the gain of the target follows the tokens, or goes on "
             "as it was fitted where it grows faster than they do.",
-            _size,
+            _positive_or_none,
         ),
         "longest": Option(
             None,
             "tokens per parameter",
             "The longest fitted budget, which a fit sets: beyond it the growth of the shift with the budget fades.",
-            _size,
+            _positive_or_none,
         ),
         "left": Option(
             (),
@@ -263,11 +264,12 @@ class SharedTokens(Bent):
 
     def configure(self) -> None:
         """Leave out the parameters of what is not read; add those of the damage."""
-        gone = {name for part in self.without for name in PARAMETERS_OF.get(part, ())}
-        gone |= {"m", "s"} if self.around is None else {"s"} if "replay" in self.without else set()
+        omitted = {name for part in self.without for name in PARAMETERS_READING.get(part, ())}
+        omitted |= {"m", "s"} if self.around is None else {"s"} if "replay" in self.without else set()
         self.inputs = (*(name for name in self.inputs if name not in self.without), *self.left)
         self.amplitudes = tuple(name for name in self.amplitudes if name != "U" or "base" not in self.without)
-        self.shapes = {name: shape for name, shape in self.shapes.items() if name not in gone} | self._optional_shapes()
+        kept = {name: shape for name, shape in self.shapes.items() if name not in omitted}
+        self.shapes = kept | self._optional_shapes()
         if "replay" in self.without:
             self.ratio_of = None
         if self.rate == "progress" and "h" in self.shapes:
@@ -278,7 +280,7 @@ class SharedTokens(Bent):
         super().configure()
 
     def _optional_shapes(self) -> dict[str, Shape]:
-        """Return the parameters of what is read beside the usual: transfer, merges, adapters, a raised rate."""
+        """Return the parameters that options add: of transfer, merges, adapters and a raised rate."""
         result: dict[str, Shape] = {}
         if self.transfer:
             result |= {"t": TRANSFER}
@@ -302,7 +304,7 @@ class SharedTokens(Bent):
         self.from_source = ("B_source", *of_source)
 
     def usual_of(self, role: Role, frame: pd.DataFrame | None = None) -> dict[str, UsualPrior]:
-        """Return the usual priors: what the target loss gains grows with neither the budget nor pre-training's rate."""
+        """Return the usual priors; those of the target loss let its gain grow with the rate of CPT alone."""
         known = super().usual_of(role, frame)
         of_target = {name: one for name, one in OF_TARGET.items() if name != "h" or self.rate == "amplitude"}
         return known if role != "target" else {name: of_target.get(name, known[name]) for name in known}
@@ -311,15 +313,15 @@ class SharedTokens(Bent):
         """Return the law that reads what these rows have: the optional columns, base models, and the source's shift."""
         # A column that is missing or empty carries no information: the parameters that read it are left out, not
         # guessed.
-        lacks = [name for name in USUAL if name not in frame.columns or frame[name].isna().all()]
+        missing = [name for name in USUAL if name not in frame.columns or frame[name].isna().all()]
         if "tokens" not in frame.columns or not (frame["tokens"] == 0).any():
-            lacks.append("base")
-        damage = self.damage if pays is None else pays and _sees_damage(frame)
-        around = None if "sizes" in self.without else self.around or middle(frame)
-        largest = self.largest or _highest(frame, "n_params")
-        longest = None if "ptpp" in lacks else self.longest or _highest(frame, "ptpp")
+            missing.append("base")
+        damage = self.damage if pays is None else pays and _shift_differs_by_run(frame)
+        around = None if "sizes" in self.without else self.around or middle_size(frame)
+        largest = self.largest or _largest_level(frame, "n_params")
+        longest = None if "ptpp" in missing else self.longest or _largest_level(frame, "ptpp")
         left = {name for name in WHOLE if name in frame.columns and frame[name].fillna(WHOLE[name]).nunique() > 1}
-        without = {*self.without, *lacks}
+        without = {*self.without, *missing}
         mix = "factor" if "replay" in without else self.mix
         raised = self.raised and {"base", "lr_peak"}.isdisjoint(without)
         ends = {"largest": largest, "longest": longest}
@@ -392,7 +394,7 @@ class SharedTokens(Bent):
             x.r = Positive(1.0 - x.of_source)  # the share of the eval's own corpus
         return x
 
-    def _beside(self, x: Letters) -> Value:
+    def _log_relative_size(self, x: Letters) -> Value:
         """Return the log of the size over that at which d0 and a2 are stated."""
         return log(x.N) - math.log((self.around or 1.0) / self.units["n_params"])
 
@@ -402,71 +404,70 @@ class SharedTokens(Bent):
         """Return x = D/(d0 N), times powers of the size and, with rate=progress, of the rate."""
         ratio = (x.D * 1.0) * (x.N**-1.0) / p.d0
         if self.around is not None:
-            ratio = ratio * exp(p.m * self._beside(x))
+            ratio = ratio * exp(p.m * self._log_relative_size(x))
         if self.largest is not None:
             # A shift in tokens per parameter would have ever larger models gain nothing from as many tokens.
             beyond = maximum(log(x.N) - math.log(self.largest / self.units["n_params"]), 0.0) * (1.0 - of_source)
-            if _any(beyond):  # no fitted row is
+            if _any_beyond(beyond):  # no fitted row is
                 ratio = ratio * exp(beyond * (1.0 if self.around is None else maximum(1.0 - p.m, 0.0)))
         if self.rate == "progress" and "h" in self.shapes:
             ratio = ratio * exp(p.h * (log(x.lr_peak) - math.log(RATE)))
         return ratio
 
-    def shift_fraction(self, x: Letters, p: Letters, of_source: Array, steps: Value) -> Value:
+    def shift_fraction(self, x: Letters, p: Letters, of_source: Array, log_progress: Value) -> Value:
         """Return how far the shift has gone: 1 - (1 + x)^-beta without replay, 0 with replay alone.
 
-        `steps` is log(1 + x), x being `progress`.
+        `log_progress` is log(1 + x), x being `progress`.
         """
 
-        def held() -> Value:
-            # x.r is the eval's own share: replay for rows of the source loss, new text where the target pays for it.
-            new = _of_role(x.of_source, lambda: 1.0 - x.r * 1.0, lambda: x.r * 1.0)
-            rho = (1.0 - new) / (1.0 - new + REHEARSED * new / self._of_size(x, p))
-            return -expm1(-p.beta * (steps - log1p(rho * expm1(steps))))
+        def of_source_loss() -> Value:
+            new = _target_share(x)
+            rho = (1.0 - new) / (1.0 - new + REHEARSED * new / self._a2_at_size(x, p))
+            return _saturation(p, log_progress - log1p(rho * expm1(log_progress)))
 
-        def learned() -> Value:
+        def of_target_loss() -> Value:
             # (1 - r)^c with the slope that the factor of the mix has where replay sets in: public ladders keep .950 of
             # the gain from replay .33 to .50 at every scale and rate, which the factor bends away from.
-            a2 = self._of_size(x, p)
-            new = _of_role(x.of_source, lambda: 1.0 - x.r * 1.0, lambda: x.r * 1.0)
-            return -expm1(-p.beta * steps) * exp(a2 / expm1(a2) * log(maximum(new, NO_SHARE)))
+            a2 = self._a2_at_size(x, p)
+            power = exp(a2 / expm1(a2) * log(maximum(_target_share(x), NO_SHARE)))
+            return _saturation(p, log_progress) * power
 
         if self.mix == "rehearsal":
-            return _of_role(of_source, held, learned)
-        return -expm1(-p.beta * steps) * self.of_mix(x, p, of_source)
+            return _by_role(of_source, of_source_loss, of_target_loss)
+        return _saturation(p, log_progress) * self.mix_factor(x, p, of_source)
 
-    def _of_size(self, x: Letters, p: Letters) -> Value:
+    def _a2_at_size(self, x: Letters, p: Letters) -> Value:
         """Return a2 at the size of each row."""
-        return p.a2 if self.around is None else p.a2 * exp(p.s * self._beside(x))
+        return p.a2 if self.around is None else p.a2 * exp(p.s * self._log_relative_size(x))
 
-    def of_mix(self, x: Letters, p: Letters, of_source: Array) -> Value:
+    def mix_factor(self, x: Letters, p: Letters, of_source: Array) -> Value:
         """Return f: 1 without replay, 0 with replay alone; convex for the source loss, concave for the target loss."""
         if "replay" in self.without:
             return 1.0
-        r_cpt = _of_role(x.of_source, lambda: 1.0 - x.r * 1.0, lambda: x.r * 1.0)
+        r_cpt = _target_share(x)
         # Convex for the source: a little replay saves much of it. Concave for the target: a little replay costs it
         # little. Both are one without replay, so that B is the shift there and hardly correlates with a2.
-        a2 = self._of_size(x, p)
+        a2 = self._a2_at_size(x, p)
         concave = expm1(-a2 * r_cpt) / expm1(-a2)
         # (e^(a2 r) - 1) / (e^a2 - 1), which would overflow
-        return _of_role(of_source, lambda: concave * exp(a2 * (r_cpt - 1.0)), lambda: concave)
+        return _by_role(of_source, lambda: concave * exp(a2 * (r_cpt - 1.0)), lambda: concave)
 
     def growth(self, x: Letters, p: Letters) -> Value:
         """Return how the shift grows with both rates and the budget."""
-        growth: Value = 0.0
+        exponent: Value = 0.0
         factors = (("h", x.lr_peak, RATE), ("w", x.lr_pretrain, RATE), ("b", x.P, BUDGET))
         # With rate=progress h has been spent on how fast the shift is run through.
         for name, column, usual in factors[self.rate == "progress" :]:
             if name in self.shapes:
-                growth = growth + getattr(p, name) * (log(column) - math.log(usual))
-        return exp(growth - self._faded(x, p))
+                exponent = exponent + getattr(p, name) * (log(column) - math.log(usual))
+        return exp(exponent - self._fade_of_budget(x, p))
 
-    def _faded(self, x: Letters, p: Letters) -> Value:
+    def _fade_of_budget(self, x: Letters, p: Letters) -> Value:
         """Return by how much the log of the shift grows less beyond the longest budget than its power says."""
         if self.longest is None or "b" not in self.shapes:
             return 0.0
         beyond = maximum(log(x.P) - math.log(self.longest), 0.0)
-        if not _any(beyond):  # no fitted row is
+        if not _any_beyond(beyond):  # no fitted row is
             return 0.0
         ended = p.b * p.b * beyond / FADE + TINY
         return p.b * beyond * (1.0 + expm1(-ended) / ended)
@@ -475,7 +476,7 @@ class SharedTokens(Bent):
         """Transfer factor of the size and token terms (1 on the eval's own corpus)."""
         if not self.transfer:
             return 1.0
-        away = _of_role(x.of_source, lambda: shift_fraction, lambda: 1.0 - shift_fraction)
+        away = _by_role(x.of_source, lambda: shift_fraction, lambda: 1.0 - shift_fraction)
         return 1.0 - (1.0 - p.t) * away
 
     def retained_change(self, x: Letters, p: Letters) -> Value:
@@ -499,21 +500,21 @@ class SharedTokens(Bent):
         """Return the constant, the size term, the shared token term, the shift, the raised rate, the damage."""
         # One curve for both phases: D counts as it is, and a token of pre-training as k of them, so that a longer base
         # model is farther along the same curve.
-        read = p.k * ((x.P * 1.0) * (x.N * 1.0)) + x.D
+        tokens_read = p.k * ((x.P * 1.0) * (x.N * 1.0)) + x.D
         sign: Number = 2.0 * x.of_source - 1.0
-        steps = log1p(self.progress(x, p, x.of_source))
-        shift_fraction = self.shift_fraction(x, p, x.of_source, steps)
+        log_progress = log1p(self.progress(x, p, x.of_source))
+        shift_fraction = self.shift_fraction(x, p, x.of_source, log_progress)
         factor = self.transfer_factor(x, p, shift_fraction)
-        terms = [1.0, x.N**-p.g * factor, read**-p.a * factor, sign * (shift_fraction * self.growth(x, p))]
+        terms = [1.0, x.N**-p.g * factor, tokens_read**-p.a * factor, sign * (shift_fraction * self.growth(x, p))]
         if "base" not in self.without:
-            paid = -expm1(-p.beta * steps)
-            terms.append(paid * exp(p.u * (log(x.lr_peak) - math.log(RATE))) if "u" in self.shapes else paid)
+            raised = _saturation(p, log_progress)
+            terms.append(raised * exp(p.u * (log(x.lr_peak) - math.log(RATE))) if "u" in self.shapes else raised)
         if self.damage:
             names = [name for name in SHIFT if name in self.shapes]
             source = Letters(**{name: getattr(p, f"{name}_source") for name in names})
-            only = np.ones_like(x.of_source)
-            steps = log1p(self.progress(x, source, only))
-            damage = p.B_source * (self.shift_fraction(x, source, only, steps) * self.growth(x, source))
+            all_source = np.ones_like(x.of_source)
+            log_progress = log1p(self.progress(x, source, all_source))
+            damage = p.B_source * (self.shift_fraction(x, source, all_source, log_progress) * self.growth(x, source))
             terms.append(damage * damage)  # no power: the damage of a base model is 0, and has no logarithm
         return terms
 
@@ -524,25 +525,35 @@ def _filled(column: ArrayLike, usual: float) -> Array:
     return np.where(np.isnan(values), usual, values)
 
 
-def _of_role(of_source: Array, source: Callable[[], Value], target: Callable[[], Value]) -> Value:
-    """Return for each row what holds for its role; the rows of a fit to one loss have one."""
+def _saturation(p: Letters, log_progress: Value) -> Value:
+    """Return 1 - (1 + x)^-beta, given log(1 + x)."""
+    return -expm1(-p.beta * log_progress)
+
+
+def _target_share(x: Letters) -> Value:
+    """Return the share of the target corpus in the mix, 1 - replay; x.r is the share of the eval's own corpus."""
+    return _by_role(x.of_source, lambda: 1.0 - x.r * 1.0, lambda: x.r * 1.0)
+
+
+def _by_role(of_source: Array, source: Callable[[], Value], target: Callable[[], Value]) -> Value:
+    """Return for each row the value for its role. Each is computed only where some row has that role."""
     if of_source.all():
         return source()
     return source() * of_source + target() * (1.0 - of_source) if of_source.any() else target()
 
 
-def _any(beyond: Any) -> bool:
-    """Return whether any row lies beyond what was fitted, of an array or of a Jet."""
+def _any_beyond(beyond: Any) -> bool:
+    """Return whether any row of an array, or of a Jet, lies beyond the fitted range."""
     return bool(np.any(getattr(beyond, "value", beyond)))
 
 
-def middle(frame: pd.DataFrame) -> float | None:
-    """Return the model size in the middle of those measured; None where there is but one."""
+def middle_size(frame: pd.DataFrame) -> float | None:
+    """Return the median of the measured model sizes, to two digits; None where there is one size."""
     sizes = _levels(frame, "n_params")
-    return float(f"{sizes[len(sizes) // 2]:.2g}") if len(sizes) >= SIZES else None
+    return float(f"{sizes[len(sizes) // 2]:.2g}") if len(sizes) >= LEAST_SIZES else None
 
 
-def _highest(frame: pd.DataFrame, name: str) -> float | None:
+def _largest_level(frame: pd.DataFrame, name: str) -> float | None:
     values = _levels(frame, name)
     return float(values[-1]) if len(values) else None
 

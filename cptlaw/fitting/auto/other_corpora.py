@@ -31,7 +31,7 @@ from cptlaw.fitting.solving.priors import TINY
 from cptlaw.fitting.solving.restraint import Prior, Restraint
 from cptlaw.fitting.solving.training_rows import TrainingRows, training_rows
 from cptlaw.laws.calculus import Array
-from cptlaw.laws.shared_tokens import USUAL, SharedTokens, middle
+from cptlaw.laws.shared_tokens import USUAL, SharedTokens, middle_size
 from cptlaw.runs import Runs
 from cptlaw.runs.where import parse
 
@@ -194,7 +194,8 @@ def add_corpus_prior(
         return candidate
     # The law is read at one reference size, and up to one largest size and budget, by all of them.
     whole = candidate.law.reading(pd.concat([frame, *(runs.on(on).frame for runs in others.values())]))
-    law = candidate.law.with_options(around=middle(frame) or whole.around, largest=whole.largest, longest=whole.longest)
+    around = middle_size(frame) or whole.around
+    law = candidate.law.with_options(around=around, largest=whole.largest, longest=whole.longest)
     plain, fits = replace(candidate, law=law), {}
     for name, runs in others.items():
         with suppress(CptlawError, np.linalg.LinAlgError):  # too little was measured there
