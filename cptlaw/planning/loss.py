@@ -34,8 +34,8 @@ LossRole = Literal["source", "target"]
 GIVEN_ATPP = (1e-3, 1e4)  # tokens per parameter between which plans look where parameters were given, not fitted
 # Times the tokens of the runs, as far as forecasts were held to longer runs (studies/bench.md, more tokens).
 AHEAD = 4.0
-STEP = 1e-4  # of replay, for the slope in it
-MIX = ("replay", "tokens")
+REPLAY_STEP = 1e-4  # for the slope in replay
+MIX_COLUMNS = ("replay", "tokens")  # of points: laws read other ones only where they are among their inputs
 EVEN = 0.5  # the probability with which the forecast itself is kept
 SAME_SIZE = 1e-6  # relative difference up to which two sizes are one
 MOST_ASKED = 200  # tables of losses that are kept for a fit
@@ -83,7 +83,7 @@ class Loss(LossBase):
     fit
         A fitted law, or an average of several.
     role
-        As what the plan uses it: ``"target"``, ``"source"``, or the name of an eval or a benchmark.
+        Its role in the plan: ``"target"``, ``"source"``, or the name of an eval or a benchmark.
     known
         Inputs that the scenario fixes, raw, such as n_params and ptpp.
     """
@@ -108,7 +108,9 @@ class Loss(LossBase):
                 f"{role}: law {fit.law.spec} reads {', '.join(fit.law.inputs)}; a plan of a mix needs a law of tokens, "
                 f"replay or both, such as ptpp-floor or dcpt-l3."
             )
-        missing = [name for name in loss.inputs if name not in (*known, "tokens", "replay") and not loss.optional(name)]
+        missing = [
+            name for name in loss.inputs if name not in (*known, "tokens", "replay") and not loss.may_be_open(name)
+        ]
         if any(corpus_of(name) for name in missing):
             raise UsageError(
                 f"{role}: law {loss.spec} reads the shares of k corpora, and this plan chooses one replay. `cptlaw "
@@ -139,8 +141,8 @@ class Loss(LossBase):
         """Whether the loss depends on an input."""
         return name in self.inputs
 
-    def optional(self, name: str) -> bool:
-        """Whether an input need not be said."""
+    def may_be_open(self, name: str) -> bool:
+        """Whether a point may leave an input open, which the fit then fills in."""
         return bool(self.fit.fills_in(name))
 
     @cached_property
@@ -163,9 +165,9 @@ class Loss(LossBase):
 
     def rate(self, points: Mapping[str, ArrayLike]) -> float | None:
         """Return the peak rate at one point, which the fit chooses where the plan leaves it open; None where unread."""
-        if not self.reads("lr_peak") or (self.optional("lr_peak") and "lr_peak" not in self.fit.data.columns):
+        if not self.reads("lr_peak") or (self.may_be_open("lr_peak") and "lr_peak" not in self.fit.data.columns):
             return None
-        return float(self.fit.completed(self.frame(**self._read(points)))["lr_peak"].iloc[0])
+        return float(self.fit.completed(self.frame(**self._columns_read(points)))["lr_peak"].iloc[0])
 
     def levels(self, name: str) -> Array:
         """Return the measured levels of an input, sorted, base models' included."""
@@ -191,13 +193,13 @@ class Loss(LossBase):
         }
 
     def at(self, replay: ArrayLike, tokens: ArrayLike) -> Array:
-        """Return losses at replay and tokens, in the shape to which they broadcast."""
+        """Return losses at replays and tokens, in the shape to which these broadcast."""
         shape = np.broadcast_shapes(np.shape(replay), np.shape(tokens)) or (1,)
         return self.predict(self.frame(replay, tokens)).reshape(shape)
 
     def upper(self, points: Points, risk: float | None) -> Array:
         """Return the loss below which a measurement lies with a probability, at points, (n,); the forecast without."""
-        columns = self._columns(**self._read(points))
+        columns = self._columns(**self._columns_read(points))
         risk = None if risk == EVEN else risk
         # A certificate asks for the first grid of a plan once more for every limit, and the plans beside an answer
         # search as it does.
@@ -214,8 +216,9 @@ class Loss(LossBase):
             known[key] = result = np.where(np.isnan(forecast), np.inf, forecast)
         return result
 
-    def _read(self, points: Mapping[str, ArrayLike]) -> dict[str, ArrayLike]:
-        return {name: column for name, column in points.items() if name in self.inputs or name in MIX}
+    def _columns_read(self, points: Mapping[str, ArrayLike]) -> dict[str, ArrayLike]:
+        """Return the columns of points that the laws read, and those of the mix."""
+        return {name: column for name, column in points.items() if name in self.inputs or name in MIX_COLUMNS}
 
     def predict(self, frame: pd.DataFrame) -> Array:
         """Return the losses of rows of this base model, (n,)."""
@@ -227,14 +230,14 @@ class Loss(LossBase):
 
     def half_width(self, points: Mapping[str, ArrayLike], coverage: float, measured: bool = True) -> Array:
         """Return the half-width of the central interval of the log loss at points, (n,)."""
-        rows = self.frame(**self._read(points))
+        rows = self.frame(**self._columns_read(points))
         with np.errstate(all="ignore"):
             low, high = self.fit.log_quantiles(rows, [0.5, 0.5 + 0.5 * coverage], measured)
         return np.asarray(high - low, dtype=float)
 
     def half_width_of_change(self, points: Mapping[str, ArrayLike], half_width: Array, coverage: float) -> Array | None:
         """Return the half-width of the log of the loss over the base model's, (n,), given that of the log loss."""
-        return self.fit.half_width_of_change(self.frame(**self._read(points)), half_width, coverage)
+        return self.fit.half_width_of_change(self.frame(**self._columns_read(points)), half_width, coverage)
 
     def forecast(self, points: Mapping[str, ArrayLike], interval: float | None) -> LossForecast:
         """Return losses with the fit's intervals, and findings about the points, each once.
@@ -246,23 +249,23 @@ class Loss(LossBase):
         interval
             Coverage of the intervals; ``None`` for none.
         """
-        rows = self.frame(**self._read(points))
+        rows = self.frame(**self._columns_read(points))
         table = self.fit.forecast(rows, interval)
         result: list[Finding] = []
         for i, findings in enumerate(table["findings"]):
             # Of many points along a line, the ends say how far all of them lie outside the data.
             result += [item for item in findings if item.code != "extrapolation" or i in (0, len(table) - 1)]
-        return LossForecast(losses_of(table), (*dict.fromkeys(result), *self._weakness()))
+        return LossForecast(losses_of(table), (*dict.fromkeys(result), *self._weak_fit()))
 
     def slope_in_replay(self, replay: float, tokens: float) -> float:
         """Return dL/dreplay, nats per unit of replay, within [0, 1]; 0 for laws without it."""
         if not self.reads("replay"):
             return 0.0
-        ends = np.clip([replay - STEP, replay + STEP], 0.0, 1.0)
+        ends = np.clip([replay - REPLAY_STEP, replay + REPLAY_STEP], 0.0, 1.0)
         low, high = self.at(ends, tokens)
         return float((high - low) / (ends[1] - ends[0]))
 
-    def _weakness(self) -> tuple[Finding, ...]:
+    def _weak_fit(self) -> tuple[Finding, ...]:
         """Say where the fit itself cannot be trusted."""
         if not isinstance(self.fit, LawFit) or not self.fit.plain or self.fit.data.empty:
             return ()
@@ -368,7 +371,7 @@ def check_pair(losses: Iterable[Loss]) -> None:
     """
     # Embeddings are half of a small model: with two ways of counting the two losses would speak of models of different
     # sizes.
-    kinds = [(getattr(loss.fit, "provenance", None) or {}).get("n_params_kind") for loss in losses]
+    kinds = [loss.fit.provenance.get("n_params_kind") for loss in losses]
     if len(kinds) == 2 and None not in kinds and kinds[0] != kinds[1]:
         raise DataError(
             f"the target fit counts {kinds[0]} parameters and the source fit {kinds[1]} ones. Expected the same count "

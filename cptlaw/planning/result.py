@@ -102,7 +102,7 @@ class LimitedPlan(Plan):
         return lines
 
     def _reach(self) -> str:
-        """Say where the best values are reached."""
+        """Return where the best values are reached, to stand behind each; empty where there is one place."""
         return ""
 
     def _amount(self, name: str, value: float) -> str:
@@ -161,8 +161,8 @@ class MixPlan(LimitedPlan):
     target_loss, source_loss
         Nats per token, each with ``_lo`` and ``_hi``, between which a measured loss lies with probability `interval`.
     forgetting
-        Against the base model's source loss. Its interval is that of the source loss; the base model's loss counts as
-        known.
+        Against the base model's source loss. Its interval has the doubt about that loss in it where it was not
+        measured.
     base_source_loss, reference
         The loss from which forgetting counts, and which of the references it is.
     """
@@ -234,13 +234,8 @@ class MixPlan(LimitedPlan):
                 limit = self.limit_of(f"{role}_loss")
                 lines.append((PLAN_FIELDS[f"{role}_loss"].label, f"{format_span(loss, low, high, limit)} {self.unit}"))
         if self.forgetting is not None:
-            text = forgetting_text(
-                self.forgetting,
-                self.forgetting_lo,
-                self.forgetting_hi,
-                relative=self.forgetting_measure == "relative",
-                limit=self.limit_of("forgetting"),
-            )
+            ends, limit = (self.forgetting_lo, self.forgetting_hi), self.limit_of("forgetting")
+            text = self._forgetting(self.forgetting, *ends, limit)
             base = f"of the base model's {number_text(self.base_source_loss)} ({self.reference})"
             lines.append((PLAN_FIELDS["forgetting"].label, f"{text} {base}"))
         return lines

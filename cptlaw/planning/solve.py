@@ -21,11 +21,11 @@ from cptlaw.planning.descent import Domain, descend
 # Named columns of one length: replay, tokens, ..
 Points: TypeAlias = Mapping[str, Array]
 
-FIRST = {1: (257,), 2: (49, 129)}  # points along each axis, by the number of axes that are open
-THEN = {1: 65, 2: 33}  # the same once the grid zooms in
+FIRST_SIZES = {1: (257,), 2: (49, 129)}  # points along each axis, by the number of axes that are open
+ZOOMED_SIZES = {1: 65, 2: 33}  # the same once the grid zooms in
 REACH = 0.75  # of a step: how far from a point of the grid a better one is looked for; a half, and a margin for bends
-SLOWEST = 3.0  # by at least this factor the window shrinks
-SETTLED = 1e-6  # relative to the value: what a further round must gain
+SLOWEST = 3.0  # the window shrinks by at least this factor in each round
+LEAST_GAIN = 1e-6  # relative to the value: what a further round must gain
 PATIENCE = 2  # rounds without such a gain that end the search
 FINE = 1e-5  # of the range: steps from which the search may end
 FINEST = 1e-12  # of the range: steps that nothing tells apart
@@ -182,8 +182,8 @@ def solve(space: Space, value: Callable[[Points], Array], limits: Sequence[Limit
     if space.reach is not None:
         return _descended(space, space.reach, value, limits)
     count = max(space.n_open, 1)
-    low, high, sizes = np.zeros(count), np.ones(count), FIRST[count]
-    best, at, patience, hopeless = None, np.zeros((0, count)), 0, 0
+    low, high, sizes = np.zeros(count), np.ones(count), FIRST_SIZES[count]
+    best, at, rounds_without_gain, infeasible_rounds = None, np.zeros((0, count)), 0, 0
     for _ in range(ROUNDS if space.n_open else 1):
         sides = [np.linspace(start, stop, size) for start, stop, size in zip(low, high, sizes, strict=True)]
         grid = np.stack([one.ravel() for one in np.meshgrid(*sides, indexing="ij")], axis=1)
@@ -194,13 +194,13 @@ def solve(space: Space, value: Callable[[Points], Array], limits: Sequence[Limit
         result, place = _best(points, values, excess)
         gained = np.inf if best is None or best.kept != result.kept else _rank(best) - _rank(result)
         best, at = result, shares[place][None]
-        patience = patience + 1 if gained <= SETTLED * max(abs(_rank(best)), SETTLED) else 0
+        rounds_without_gain = rounds_without_gain + 1 if gained <= LEAST_GAIN * max(abs(_rank(best)), LEAST_GAIN) else 0
         steps = (high - low) / (np.array(sizes) - 1)
-        if np.all(steps < FINE) and (patience >= PATIENCE or np.all(steps < FINEST)):
+        if np.all(steps < FINE) and (rounds_without_gain >= PATIENCE or np.all(steps < FINEST)):
             break
         on_grid = [column[: len(grid)].reshape(sizes) for column in (values, excess)]
-        hopeless = hopeless + 1 if _least(on_grid[1]).min() > 0 else 0
-        if hopeless >= PATIENCE:
+        infeasible_rounds = infeasible_rounds + 1 if _cell_minimum(on_grid[1]).min() > 0 else 0
+        if infeasible_rounds >= PATIENCE:
             break
         near = _may_be_better(best, *on_grid).ravel()
         inside = np.concatenate([grid[near], at])
@@ -210,7 +210,7 @@ def solve(space: Space, value: Callable[[Points], Array], limits: Sequence[Limit
             np.maximum(np.maximum(inside.min(axis=0) - steps, at[0] - cut), 0.0),
             np.minimum(np.minimum(inside.max(axis=0) + steps, at[0] + cut), 1.0),
         )
-        sizes = (THEN[count],) * count
+        sizes = (ZOOMED_SIZES[count],) * count
     assert best is not None
     return best
 
@@ -232,6 +232,7 @@ def _descended(space: Space, reach: Domain, value: Callable[[Points], Array], li
 
 
 def _rank(one: Best) -> float:
+    """Return what a round must lower: the value, or the excess while no point keeps the limits."""
     return one.value if one.kept else one.excess
 
 
@@ -249,19 +250,19 @@ def _best(points: Points, values: Array, excess: Array) -> tuple[Best, int]:
 
 
 def _may_be_better(best: Best, values: Array, excess: Array) -> Array:
-    """Return which points of a grid may have a better one in their cell, by how much they differ from neighbours."""
+    """Return a mask of the grid: the points whose cell may hold a better point than `best`."""
     if not best.kept:
-        return np.asarray(_least(excess) <= best.excess)
-    return np.asarray((_least(excess) <= 0) & (_least(values) <= best.value))
+        return np.asarray(_cell_minimum(excess) <= best.excess)
+    return np.asarray((_cell_minimum(excess) <= 0) & (_cell_minimum(values) <= best.value))
 
 
-def _least(values: Array) -> Array:
-    """Return how low values on a grid may be inside the cell of each; where one is infinite, it stays so."""
-    return np.subtract(values, _varies(values), out=values.copy(), where=values < np.inf)
+def _cell_minimum(values: Array) -> Array:
+    """Return a lower bound of values inside the cell of each point of a grid; infinite where the value is."""
+    return np.subtract(values, _cell_variation(values), out=values.copy(), where=values < np.inf)
 
 
-def _varies(values: Array) -> Array:
-    """Return by how much values on a grid may differ inside the cell of each, by the steps to its neighbours."""
+def _cell_variation(values: Array) -> Array:
+    """Return by how much values may vary inside the cell of each point of a grid, by the steps to its neighbours."""
     result = np.zeros(values.shape)
     for axis in range(values.ndim):
         with np.errstate(invalid="ignore"):  # between two infinities
@@ -293,20 +294,19 @@ class Certificate:
     feasible_from: dict[str, float]
 
 
-# By the name of a bound of a space: the space without it, and what of the points stands for the bound, the less the
-# better.
-Wider: TypeAlias = Mapping[str, tuple[Space, Callable[[Points], Array]]]
+# Name of a bound of a space -> the space without it, and a function that returns what it bounds at points, (n,).
+RelaxedBounds: TypeAlias = Mapping[str, tuple[Space, Callable[[Points], Array]]]
 
 
-def certificate(space: Space, limits: Sequence[Limit], nearest: Best, wider: Wider) -> Certificate:
+def certificate(space: Space, limits: Sequence[Limit], nearest: Best, relaxed: RelaxedBounds) -> Certificate:
     """Return why nothing in a space keeps the limits.
 
     Parameters
     ----------
     nearest
         The point that comes nearest to keeping them, or one near it where a grid was searched.
-    wider
-        Bounds of the space that may block too.
+    relaxed
+        Bounds of the space that may block too, each with the space that has none.
     """
     lowest, granted = {}, {}
     for limit in limits:
@@ -314,7 +314,7 @@ def certificate(space: Space, limits: Sequence[Limit], nearest: Best, wider: Wid
         if solution.kept:
             granted[limit.name] = solution.value
         lowest[limit.name] = solution.value if solution.kept else solve(space, limit.reached).value
-    for name, (larger, bound) in wider.items():
+    for name, (larger, bound) in relaxed.items():
         solution = solve(larger, bound, limits)
         if solution.kept:
             granted[name] = abs(solution.value)

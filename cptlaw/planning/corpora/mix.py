@@ -28,7 +28,7 @@ from cptlaw.planning.options import label
 from cptlaw.planning.points import infeasible_fields, score_fields, score_limits
 from cptlaw.planning.result import flops_of
 from cptlaw.planning.scenario import MixOfCorpora, Question, documented, options_of, read_scenario
-from cptlaw.planning.solve import Axis, Limit, Points, Space, Wider, certificate, worst_excess
+from cptlaw.planning.solve import Axis, Limit, Points, RelaxedBounds, Space, certificate, worst_excess
 from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.metrics import unit_of
 from cptlaw.runs.schema import MIX
@@ -85,7 +85,7 @@ def mix(fits: Any, law: Any = "auto", where: str | None = None, **scenario: Unpa
     fields = _fixed(given, question)
     findings = list(solution.findings)
     if not solution.best.kept:
-        found = certificate(question.space, solution.limits, solution.best, question.wider())
+        found = certificate(question.space, solution.limits, solution.best, question.relaxed_bounds())
         return CorporaPlan(findings=by_severity(findings), **fields, **infeasible_fields(found, solution.limits))
     values, noticed = _expected(given, question, solution, scores)
     return CorporaPlan(feasible=True, findings=by_severity([*findings, *noticed]), **fields, **values)
@@ -157,7 +157,7 @@ class MixQuestion:
         """Return what is minimised at points, (n,): the weighted mean of the losses, nats per token."""
         return np.asarray(sum(weight * self.losses[name].upper(points, None) for name, weight in self.weights.items()))
 
-    def wider(self) -> Wider:
+    def relaxed_bounds(self) -> RelaxedBounds:
         """Return the spaces without a pool or without an end of a range that was given: see `certificate`."""
         result = {}
         for i, name in enumerate(self.corpora):

@@ -13,7 +13,7 @@ from cptlaw.planning.loss import AHEAD
 from cptlaw.planning.mixes.mix import CHOSEN, LARGEST, SMALLEST, FittedMix
 from cptlaw.planning.points import infeasible_fields, score_fields
 from cptlaw.planning.result import MixPlan, flops_of
-from cptlaw.planning.solve import ON_LIMIT, Best, Limit, Space, Wider, certificate
+from cptlaw.planning.solve import ON_LIMIT, Best, Limit, RelaxedBounds, Space, certificate
 from cptlaw.schedules.valley import advised_by_runs
 from cptlaw.units import format_percent, format_quantity
 
@@ -25,7 +25,11 @@ SAME_RATE = 0.01  # relative difference of two rates up to which a look tells no
 
 
 def planned(
-    mix: FittedMix, space: Space, limits: Sequence[Limit], search: Callable[[Sequence[Limit]], Best], wider: Wider
+    mix: FittedMix,
+    space: Space,
+    limits: Sequence[Limit],
+    search: Callable[[Sequence[Limit]], Best],
+    relaxed: RelaxedBounds,
 ) -> tuple[dict[str, Any], list[Finding], Best]:
     """Return the fields of a `MixPlan`, what is to be said of it, and the best mix.
 
@@ -35,13 +39,13 @@ def planned(
         What may be chosen, and what must be kept.
     search
         Returns the best mix under some limits: those that were given, or the same on the forecasts themselves.
-    wider
+    relaxed
         Bounds of the space that may block, beside the ends of the range of replay: see `certificate`.
     """
     best = search(limits)
     fields, findings = fixed_fields(mix) | {"_mix": mix}, list(mix.findings)
     if not best.kept:
-        why = infeasible_fields(certificate(space, limits, best, {**wider, **mix.wider(space)}), limits)
+        why = infeasible_fields(certificate(space, limits, best, {**relaxed, **mix.relaxed_bounds(space)}), limits)
         why["best_reachable"] = {"target_loss": None, "forgetting": None} | why["best_reachable"]
         return fields | why, [*findings, *beyond_fitted(mix, why["feasible_from"])], best
     values, noticed = _expected_at(mix, best.point)

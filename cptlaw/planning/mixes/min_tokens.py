@@ -197,13 +197,13 @@ def fewest(mix: FittedMix, tokens: Tokens, limits: Sequence[Limit]) -> Best:
 
 def _plan(mix: FittedMix) -> MinTokensPlan:
     """Answer the question for one mix."""
-    tokens, wider = Tokens.of(mix), {}
+    tokens, relaxed = Tokens.of(mix), {}
     space, limits = tokens.space(mix), (*mix.limits, *tokens.limits())
     if mix.given.max_tokens is not None:
         far = max(MOST_TIMES * mix.largest_fitted_tokens, tokens.most)
-        wider["max-tokens"] = space.widened(tokens=(tokens.least, far)), partial(column, name="spent")
+        relaxed["max-tokens"] = space.widened(tokens=(tokens.least, far)), partial(column, name="spent")
     search = partial(fewest, mix, tokens)
-    fields, findings, best = planned(mix, space, limits, search, wider)
+    fields, findings, best = planned(mix, space, limits, search, relaxed)
     fields |= {"unique_target_tokens": tokens.unique, "max_tokens": mix.given.max_tokens}
     if tokens.unique is not None:
         fields["repetition"] = tokens.repetition

@@ -19,7 +19,7 @@ from cptlaw.planning.loss import FitLike, Loss, as_fit, check_pair, measured_lev
 from cptlaw.planning.points import score_limits, score_losses
 from cptlaw.planning.reference import find_reference
 from cptlaw.planning.scenario import Question
-from cptlaw.planning.solve import Axis, Limit, Points, Space, Wider
+from cptlaw.planning.solve import Axis, Limit, Points, RelaxedBounds, Space
 from cptlaw.runs.metrics import unit_of
 from cptlaw.units import format_percent
 
@@ -115,7 +115,7 @@ class FittedMix:
         """Return the range of replay; laws that do not read it leave nothing to choose."""
         return Axis("replay", self.low, self.high if self.reads_replay else self.low)
 
-    def wider(self, space: Space) -> Wider:
+    def relaxed_bounds(self, space: Space) -> RelaxedBounds:
         """Return what the space is without each end of the range of replay, given or fitted: see `certificate`."""
         result: dict[str, tuple[Space, Callable[[Points], Array]]] = {}
         if not self.reads_replay:

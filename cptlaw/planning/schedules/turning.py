@@ -30,7 +30,7 @@ from cptlaw.units import format_percent, format_quantity
 TurningKind = Literal["zero", "finite", "infinite"]
 SETTLED = 25.0  # time constants of the momentum after which S2 counts as settled, e^-25
 FAR = 1e15  # steps beyond which a loss is at its limit
-LOOKS = 4000
+LATE_POINTS = 4000  # numbers of steps, evenly in logs from where the areas have settled to FAR
 SAME = 1e-9  # nats
 
 
@@ -164,8 +164,8 @@ def turning_length(target: FitLike, source: FitLike, **scenario: Unpack[TurningL
         If an argument is unusable or missing.
     """
     given = read_scenario(TurningLength, scenario, "turning-length")
-    losses, weight = _losses(target, source, given.n_params), given.weight_source
-    base, rate, mix = _known(losses, given)
+    losses, weight = _curve_losses(target, source, given.n_params), given.weight_source
+    base, rate, mix = _base_rate_and_mix(losses, given)
     weights = {"target": 1.0 - weight, "source": weight}
     runs = [(weights[loss.role], _Endless(loss, base, rate, given.warmup, mix)) for loss in losses]
 
@@ -174,7 +174,7 @@ def turning_length(target: FitLike, source: FitLike, **scenario: Unpack[TurningL
 
     first = runs[0][1].computed
     # Every step while the areas settle, then on a logarithmic scale: what happens late happens slowly.
-    steps = np.concatenate([np.arange(first), np.geomspace(first, FAR, LOOKS)])
+    steps = np.concatenate([np.arange(first), np.geomspace(first, FAR, LATE_POINTS)])
     values = composite(steps)
     start = float(values[0])
     limit = sum(part * run.limit for part, run in runs)
@@ -230,10 +230,9 @@ def critical_point(source: FitLike, **scenario: Unpack[CriticalPoint]) -> Critic
         If an argument is unusable or missing.
     """
     given = read_scenario(CriticalPoint, scenario, "critical-point")
-    (loss,) = _losses(None, source, given.n_params)
-    base, rate, mix = _known((loss,), given)
-    # At a constant rate S1 grows linearly and S2 settles, so that the limit is in closed form: losses at 1e15 steps
-    # cost nothing, and "never" is read off it.
+    (loss,) = _curve_losses(None, source, given.n_params)
+    base, rate, mix = _base_rate_and_mix((loss,), given)
+    # At a constant rate S1 grows linearly and S2 settles, so that the limit of the loss is in closed form.
     endless = _Endless(loss, base, rate, None, mix)
     shift = endless.shift_limit
     before = _Endless(loss, base, rate, None, mix, scratch=True)
@@ -344,6 +343,7 @@ class _Endless:
 
 
 def _crossing(composite: Any, low: float, high: float, start: float) -> float:
+    """Return the first whole step, between two steps, at which the weighted loss is back at its start."""
     if high - low <= 1:
         # Steps are whole; between two neighbours there is nothing to search.
         return float(math.ceil(high))
@@ -353,12 +353,13 @@ def _crossing(composite: Any, low: float, high: float, start: float) -> float:
     return float(math.ceil(result))
 
 
-def _losses(target: FitLike | None, source: FitLike, n_params: float | None) -> tuple[CurveLoss, ...]:
+def _curve_losses(target: FitLike | None, source: FitLike, n_params: float | None) -> tuple[CurveLoss, ...]:
+    """Return the losses that were given, the target loss first."""
     result = [] if target is None else [CurveLoss.build(target, "target", n_params)]
     return (*result, CurveLoss.build(source, "source", n_params))
 
 
-def _known(losses: Sequence[CurveLoss], given: Question) -> tuple[Schedule | None, float, float | None]:
+def _base_rate_and_mix(losses: Sequence[CurveLoss], given: Question) -> tuple[Schedule | None, float, float | None]:
     """Return the base model's schedule, the constant rate, and the mix."""
     space = build_space(losses, given)
     base = Schedule(space.base) if space.base else None
@@ -370,6 +371,7 @@ def _known(losses: Sequence[CurveLoss], given: Question) -> tuple[Schedule | Non
 
 
 def _weak_shift(losses: Sequence[CurveLoss]) -> list[Finding]:
+    """Say of which losses the shift is a logarithm, which has no end: see `cptlaw.laws.dynamics`."""
     findings = []
     for loss in losses:
         bend = loss.params["beta"]
