@@ -1,4 +1,4 @@
-"""Fit a law to rows that are already selected: global search, polish, and an honest account of how it went."""
+"""Fit a law to rows that are already selected: a global search, the polish of its optima, and findings about both."""
 
 from __future__ import annotations
 
@@ -32,12 +32,13 @@ from cptlaw.laws.calculus import Array
 AGREE = 1e-3  # starts whose polished objective is within this share of the best agree with it
 # With a prior on every parameter few starts agree mostly; where none does, as where rows were doubled, more are taken.
 FEW_STARTS, MORE_STARTS = 4, 16
-TRIED = 4  # starts at which a law is looked at before it is fitted
+PROBED_STARTS = 4  # starts at which a law is evaluated before it is fitted, to see whether any row is infinite
+# Kept with a fit even where its law does not read them, so that a forecast elsewhere can say so.
 KNOWN_INPUTS = ("ptpp", "n_params", "tokens", "samples", "replay", "lr_peak", "seed", "base")
-SEARCH_ROWS = 250  # of loss curves, on which the global search runs; the polish takes all
-MOST_SEARCHED = 4000  # rows of other tables, from which on the search runs on a half of so many and of each level some
+MOST_SEARCHED_OF_CURVES = 250  # rows of loss curves on which the global search runs; the polish takes all
+MOST_SEARCHED = 4000  # rows of other tables; of more it takes half as many, and some of each level of each input
 ROWS_OF_LEVEL = 4
-LEVELS = 100  # values of an input beyond which they are no levels
+MOST_LEVELS = 100  # of an input: one with more values has no levels
 LEADING = 0.02  # share above the best objective on the searched rows, up to which an optimum is polished on all
 # For a fit that says how large residuals are, nothing else: few steps from all, the best further, under priors that
 # only bound its valleys. Without, it stopped anywhere in a flat one, and noise of 1e-9 moved what priors count by 1e-3.
@@ -89,14 +90,14 @@ def fit_rows(
     for finding in before:
         if finding.code == "one-level" and not options.restraint.priors:
             raise FitError(f"{finding.message} {finding.advice}")
-    alike = _counted(chosen, frame)
+    redundancy = _redundancy_of(chosen, frame)
     begin = None
     if near is not None and near.problem().free == problem.free:
         begin, options = near.optima[:1, problem.k :], replace(options, starts=1)
-    descent, members, prior_weight = minimise(problem, chosen, options, alike, begin)
+    descent, members, prior_weight = minimise(problem, chosen, options, redundancy, begin)
     if options.restraint.priors and 1 < options.starts <= FEW_STARTS and _agreeing(descent, members) < 2:
         options = replace(options, starts=MORE_STARTS)
-        descent, members, prior_weight = minimise(problem, chosen, options, alike)
+        descent, members, prior_weight = minimise(problem, chosen, options, redundancy)
     best, agree = int(np.argmin(descent.total)), _agreeing(descent, members)
     c, z = descent.c[best], descent.z[best]
     matrix = identify.jacobian(problem, c, z)
@@ -110,7 +111,6 @@ def fit_rows(
     params = dict(zip(chosen.parameters, map(float, problem.parameters(c[None], z[None])[0]), strict=True))
     if not np.isfinite([*params.values()]).all():
         raise FitError(f"no number can hold the parameters of law {chosen.name} that fit these losses. Choose another.")
-    # Inputs are kept even where the law is blind to them, so that a forecast elsewhere can say so.
     wanted = ("domain", *chosen.inputs, *KNOWN_INPUTS)
     if chosen.needs_schedules:
         wanted = (*wanted, "step", "phase", *chosen.objects)
@@ -144,7 +144,7 @@ def fit_rows(
 def _refuse_infinite(chosen: Law, frame: pd.DataFrame, problem: Problem) -> None:
     """Refuse rows at which a law is infinite whatever its parameters, as where a share that it divides by is 0."""
     with np.errstate(all="ignore"):
-        terms = problem.columns(problem.starts(TRIED, np.random.default_rng(0)), 0)
+        terms = problem.columns(problem.starts(PROBED_STARTS, np.random.default_rng(0)), 0)
         beyond = np.flatnonzero((~np.isfinite(sum(term.value for term in terms))).all(axis=0))
     if len(beyond):
         row = frame.iloc[beyond[0]]
@@ -173,8 +173,8 @@ def _near_optima(descent: Descent, best: int, n: int) -> Array:
     return coordinates[[best, *near]]
 
 
-def _counted(chosen: Law, frame: pd.DataFrame) -> Callable[[Array], float]:
-    """Return what says how many rows err alike, given residuals: 1, or for loss curves rows per independent one."""
+def _redundancy_of(chosen: Law, frame: pd.DataFrame) -> Callable[[Array], float]:
+    """Return a function of the residuals: rows per independent row, 1 unless the law is of loss curves."""
     if chosen.correlated_along not in frame.columns:
         return lambda residual: 1.0
     run, order = frame["run"].to_numpy(dtype=str), along_runs(frame)
@@ -185,15 +185,15 @@ def minimise(
     problem: Problem,
     chosen: Law,
     options: Options,
-    alike: Callable[[Array], float] = lambda residual: 1.0,
+    redundancy: Callable[[Array], float] = lambda residual: 1.0,
     begin: Array | None = None,
 ) -> tuple[Descent, Array, float]:
     """Search from all starts and polish each distinct optimum.
 
     Parameters
     ----------
-    alike
-        Of log residuals: how many rows err alike. A prior counts like one row that errs on its own.
+    redundancy
+        Function of the log residuals: rows per independent row. A prior counts like one independent row.
     begin
         Shapes from which to search, (s, m), in place of those that are drawn.
 
@@ -209,23 +209,23 @@ def minimise(
     # Search first, on relative errors and over the shapes alone; then polish what is distinct on the stated objective.
     starts = _starts(problem, options) if begin is None else begin
     curves = chosen.correlated_along is not None
-    few, weight = problem, None
+    searched, weight = problem, None
     if problem.k:
-        few = _searched(problem, curves)
-        c, z, cost = varpro.search(few, starts)
+        searched = _searched(problem, curves)
+        c, z, cost = varpro.search(searched, starts)
         chosen_starts, members = _distinct(problem, z, cost)
         c, z = c[chosen_starts], z[chosen_starts]
     else:  # no amplitude to project out: the polish is the search
         c, z, members = np.zeros((len(starts), 0)), starts, np.ones(len(starts), dtype=int)
-    if few is not problem:
+    if searched is not problem:
         if not curves:  # of many rows a part says which optimum is the best, and how far they scatter
-            weight = _prior_weight(few, options, alike, c, z)
-            near = _polished(few, options, c, z, weight * few.n / problem.n)
-            c, z, members = _leading(near, members)
+            weight = _prior_weight(searched, options, redundancy, c, z)
+            near = _polished(searched, options, c, z, weight * searched.n / problem.n)
+            c, z, members = _possibly_best(near, members)
         # The scale of a column is its mean over the rows, so coordinates change with the rows.
-        c = c * problem.scales(z) / few.scales(z)
+        c = c * problem.scales(z) / searched.scales(z)
     if weight is None:
-        weight = _prior_weight(problem, options, alike, c, z)
+        weight = _prior_weight(problem, options, redundancy, c, z)
     return _polished(problem, options, c, z, weight), members, weight
 
 
@@ -249,10 +249,12 @@ def _polished(problem: Problem, options: Options, c: Array, z: Array, weight: fl
     """Return the optima of the objective, priors of a weight included, that starts lead to."""
     penalty = priors_on(problem, weight) if options.restraint.priors else None
     goal = replace(_objective(problem, options), penalty=penalty)
-    return newton.descend(goal, _with_terms(problem, penalty, c), z)
+    return newton.descend(goal, _off_zero(problem, penalty, c), z)
 
 
-def _prior_weight(problem: Problem, options: Options, alike: Callable[[Array], float], c: Array, z: Array) -> float:
+def _prior_weight(
+    problem: Problem, options: Options, redundancy: Callable[[Array], float], c: Array, z: Array
+) -> float:
     """Scale the priors by the residuals of a fit that they hardly hold: each counts like one independent observation.
 
     Where as many parameters as rows leave no residual, the floor of the noise stands in; 0 without priors.
@@ -263,15 +265,15 @@ def _prior_weight(problem: Problem, options: Options, alike: Callable[[Array], f
     free = newton.descend(alone, c, z, SCALE_STEPS)
     best = [int(np.argmin(free.objective))]
     faint = priors_on(problem, FAINT)
-    at, bounded = _with_terms(problem, faint, free.c[best]), replace(alone, penalty=faint)
+    at, bounded = _off_zero(problem, faint, free.c[best]), replace(alone, penalty=faint)
     free = newton.descend(bounded, at, free.z[best], SCALE_END)
     residual = log_residuals(problem, free.c[0], free.z[0])
     weight = noise_weight(residual, options.delta, problem.n - problem.size, options.restraint.noise)
-    return weight * alike(residual)
+    return weight * redundancy(residual)
 
 
-def _with_terms(problem: Problem, penalty: Penalty | None, c: Array) -> Array:
-    """Return amplitudes, (s, k), without zeros where a prior on the logarithm or a share says that a term exists."""
+def _off_zero(problem: Problem, penalty: Penalty | None, c: Array) -> Array:
+    """Return amplitudes, (s, k), raised off zero where they have a prior on their logarithm or on their share."""
     c = c.copy()  # the search leaves terms out
     for index, scale in zip(penalty.coordinates, penalty.scales, strict=True) if penalty else ():
         if scale != "value" and index < problem.k:
@@ -286,9 +288,9 @@ def _searched(problem: Problem, curves: bool) -> Problem:
     and some of each level of each input, so that no direction of the law is lost.
     """
     if curves:
-        if problem.n <= SEARCH_ROWS:
+        if problem.n <= MOST_SEARCHED_OF_CURVES:
             return problem
-        return problem.subset(np.unique(np.linspace(0, problem.n - 1, SEARCH_ROWS).round().astype(int)))
+        return problem.subset(np.unique(np.linspace(0, problem.n - 1, MOST_SEARCHED_OF_CURVES).round().astype(int)))
     if problem.n <= MOST_SEARCHED:
         return problem
     inputs = [np.asarray(getattr(column, "value", column), dtype=float) for column in vars(problem.x).values()]
@@ -298,7 +300,7 @@ def _searched(problem: Problem, curves: bool) -> Problem:
     taken = [order[np.linspace(0, problem.n - 1, MOST_SEARCHED // 2).round().astype(int)]]
     for values in inputs:
         levels, counts = np.unique(values, return_counts=True)
-        if len(levels) <= LEVELS:
+        if len(levels) <= MOST_LEVELS:
             first = np.cumsum(counts) - counts
             by_level = np.argsort(values, kind="stable")
             shares = np.linspace(0.0, 1.0, ROWS_OF_LEVEL)
@@ -307,8 +309,8 @@ def _searched(problem: Problem, curves: bool) -> Problem:
     return problem.subset(np.unique(np.concatenate(taken)))
 
 
-def _leading(descent: Descent, members: Array) -> tuple[Array, Array, Array]:
-    """Return the optima on the searched rows that may be the best one on all, merged where they are one."""
+def _possibly_best(descent: Descent, members: Array) -> tuple[Array, Array, Array]:
+    """Return the distinct optima on the searched rows of which one may be the best on all rows."""
     order = np.argsort(descent.total, kind="stable")
     near = [i for i in order if descent.total[i] <= descent.total[order[0]] * (1 + LEADING) + 1e-26]
     chosen: list[int] = []
@@ -332,8 +334,8 @@ def _distinct(problem: Problem, z: Array, cost: Array) -> tuple[Array, Array]:
     for i in order:
         for place, j in enumerate(chosen):
             # Closer than the search stops: one optimum, found twice.
-            alike = cost[i] == cost[j] or abs(cost[i] - cost[j]) <= 1e-5 * cost[j]  # both may be infinite
-            if alike and np.all(np.abs(z[i] - z[j]) <= 1e-3 * spread):
+            same_cost = cost[i] == cost[j] or abs(cost[i] - cost[j]) <= 1e-5 * cost[j]  # both may be infinite
+            if same_cost and np.all(np.abs(z[i] - z[j]) <= 1e-3 * spread):
                 members[place] += 1
                 break
         else:

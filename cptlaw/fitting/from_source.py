@@ -47,7 +47,7 @@ class FromSource:
 
 def usual(training: TrainingRows) -> Restraint:
     """Return the law's usual priors."""
-    return Restraint().joined(training.law, training.role)
+    return Restraint().with_usual_priors(training.law, training.role)
 
 
 def with_source(

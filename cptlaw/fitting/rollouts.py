@@ -33,8 +33,8 @@ STEPS, TOLERANCE = 100, 1e-9
 WITHIN_RUNS = ("tokens", "s1")  # directions in which a run itself goes on
 ALONG = ("n_params", "tokens", "tokens_per_param", "flops", "ptpp", "pretraining_tokens", "s1")
 NEEDS_TWO_LEVELS = ("n_params", "ptpp")  # a law fitted at one budget says nothing about budgets
-USELESS = math.log(2.0)  # log error from which a forecast is no worse for being worse, as where a law goes below zero
-NOISE = 0.003  # log error below which forecasts are equally good
+LARGEST_ERROR = math.log(2.0)  # log errors are cut off here: a forecast below zero must not outweigh all others
+SAME_ERROR = 0.003  # log error below which forecasts are equally good
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,7 @@ def directions(frame: pd.DataFrame) -> tuple[Direction, ...]:
 
 
 def rollouts(frame: pd.DataFrame, along: tuple[Direction, ...]) -> list[Rollout]:
-    """Cut the rows into lower and higher levels along each direction in which people extrapolate."""
+    """Return the back-tests within rows: along each of `ALONG`, the lower levels are fitted and the higher forecast."""
     result: list[Rollout] = []
     adapted = trained(frame)
     run = frame["run"].astype(str).to_numpy()
@@ -75,7 +75,7 @@ def rollouts(frame: pd.DataFrame, along: tuple[Direction, ...]) -> list[Rollout]
         level = scaled(frame[adapted], frame, direction)
         if direction.name not in WITHIN_RUNS:
             level = of_whole_runs(level, run)
-        edges = distinct(np.unique(level[adapted]))
+        edges = distinct_levels(np.unique(level[adapted]))
         # A rollout that fits one level would reward the law that is blind to it.
         lowest = 1 if direction.name in NEEDS_TWO_LEVELS else 0
         for last, fit in cuts(level, edges, SHARES, adapted, lowest):
@@ -88,8 +88,8 @@ def rollouts(frame: pd.DataFrame, along: tuple[Direction, ...]) -> list[Rollout]
     return result
 
 
-def distinct(levels: Array) -> Array:
-    """Return the first of each group of sorted levels that are one: the points of a curve are groups of their own."""
+def distinct_levels(levels: Array) -> Array:
+    """Return sorted levels without those that equal the one before up to `SAME_LEVEL`."""
     kept = [float(levels[0])]
     for level in levels.tolist():
         if level > kept[-1] + SAME_LEVEL:
@@ -97,7 +97,9 @@ def distinct(levels: Array) -> Array:
     return np.array(kept)
 
 
-def rolled(fit: LawOnRows, place: NDArray[np.int_], folds: list[Rollout], source: Rolling | None = None) -> Array:
+def rollout_errors(
+    fit: LawOnRows, place: NDArray[np.int_], folds: list[Rollout], source: RepeatedFit | None = None
+) -> Array:
     """Return the root mean square log error of a law in each rollout, (folds,); nan where it cannot be fitted.
 
     Parameters
@@ -109,29 +111,28 @@ def rolled(fit: LawOnRows, place: NDArray[np.int_], folds: list[Rollout], source
     folds
         The rollouts, in terms of the common rows.
     source
-        The fit to the source loss from which the law takes parameters over: in a rollout, only its rows are used.
+        The fit to the source loss that gives the law some parameters, repeated on the rows that each rollout fits.
     """
     if not folds:
         return np.zeros(0)
-    rolling = Rolling(fit, np.array([fold.fit[place] for fold in folds]))
-    usable = rolling.usable
+    repeated = RepeatedFit(fit, np.array([fold.fit[place] for fold in folds]))
+    usable = repeated.usable
     errors = np.full(len(folds), np.nan)
     if source is not None:
         usable = usable & source.usable
     if not usable.any():
         return errors
     taken_over = {} if source is None else fit.law.shift_of_source(source.parameters(usable))
-    params = rolling.parameters(usable, taken_over)
-    log_error = log_errors(rolling.problem, params)
+    params = repeated.parameters(usable, taken_over)
+    log_error = log_errors(repeated.problem, params)
     for i, row in zip(np.flatnonzero(usable), log_error, strict=True):
-        test = folds[i].test[place][rolling.rows]
+        test = folds[i].test[place][repeated.rows]
         if test.any() and np.isfinite(row[test]).all():
-            # Bounded, or one forecast below zero would outweigh all that a law gets right.
-            errors[i] = float(np.sqrt(np.mean(np.minimum(row[test] ** 2, USELESS**2))))
+            errors[i] = float(np.sqrt(np.mean(np.minimum(row[test] ** 2, LARGEST_ERROR**2))))
     return errors
 
 
-class Rolling:
+class RepeatedFit:
     """A fit that is repeated on parts of its rows, side by side and from where it ended on all of them.
 
     Parameters
@@ -167,10 +168,11 @@ class Rolling:
                 if name in taken_over:
                     means[:, j] = np.log(taken_over[name]) if scale == "log" else taken_over[name]
             penalty = replace(penalty, means=means)
-        return refitted(Objective(problem, self.fit.options.delta, weights=self.parts[usable], penalty=penalty), start)
+        goal = Objective(problem, self.fit.options.delta, weights=self.parts[usable], penalty=penalty)
+        return refit_parts(goal, start)
 
 
-def refitted(goal: Objective, start: Array, steps: int = STEPS, tolerance: float = TOLERANCE) -> dict[str, Array]:
+def refit_parts(goal: Objective, start: Array, steps: int = STEPS, tolerance: float = TOLERANCE) -> dict[str, Array]:
     """Return the parameters by name, (parts,) each, of a fit that is repeated on parts of its rows.
 
     All parts are descended at once, as weights of 0 and 1 on the same rows: one descent instead of one for each.
@@ -192,7 +194,7 @@ def log_errors(problem: Problem, params: Mapping[str, Array]) -> Array:
     return values
 
 
-def rolling_source(source: LawOnRows, frame: pd.DataFrame, folds: list[Rollout]) -> Rolling:
+def repeated_source_fit(source: LawOnRows, frame: pd.DataFrame, folds: list[Rollout]) -> RepeatedFit:
     """Return the fit to the source loss on the rows that belong to those which each rollout fits.
 
     Rows of CPT belong together by run and tokens, those of base models by size and budget.
@@ -204,4 +206,4 @@ def rolling_source(source: LawOnRows, frame: pd.DataFrame, folds: list[Rollout])
         for rows, key in zip((~of_base, of_base), keys, strict=True):
             fitted = pd.MultiIndex.from_frame(frame.loc[fold.fit, key])
             parts[i] |= rows & pd.MultiIndex.from_frame(source.data[key]).isin(fitted)
-    return Rolling(source, parts)
+    return RepeatedFit(source, parts)

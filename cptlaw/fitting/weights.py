@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cptlaw.fitting.rollouts import NOISE
+from cptlaw.fitting.rollouts import SAME_ERROR
 from cptlaw.laws.calculus import Array
 
 # Chosen by leaving whole studies out; the errors hardly move with them (studies/bench.md).
@@ -45,7 +45,7 @@ class RolloutScores:
         if not self.error.shape[1]:
             return np.tile(self.share / self.share.sum(), (len(outside), 1))
         # Below the noise no law is better than another.
-        mean, firm = self._at(outside, np.log(np.hypot(self.error, NOISE)))
+        mean, firm = self._at(outside, np.log(np.hypot(self.error, SAME_ERROR)))
         sharpness = SHARPNESS * firm
         log_weight = np.log(self.share) - sharpness[:, None] * (mean - mean.min(axis=1, keepdims=True))
         weight = np.exp(log_weight - log_weight.max(axis=1, keepdims=True))

@@ -122,7 +122,7 @@ def parameters(series: Series) -> list[dict[str, float]]:
 def _restraint(chosen: Law, kind: str, role: Role) -> Restraint:
     if kind == "static" or not chosen.always_priors:
         return Restraint(priors=WEAK)
-    usual = Restraint().joined(chosen, role)
+    usual = Restraint().with_usual_priors(chosen, role)
     wider = {name: replace(prior, sd=WIDER * prior.sd) for name, prior in usual.priors.items()}
     return replace(usual, priors={**wider, "E": WEAK["E"]})
 

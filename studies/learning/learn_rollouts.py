@@ -95,7 +95,7 @@ def _rolls(series: Series) -> Iterator[Roll]:
 def _roll(series: Series, training: TrainingRows, name: str, direction: str, lower: Array) -> Roll | None:
     chosen, frame = training.law, training.frame
     part, upper = frame[lower].reset_index(drop=True), frame[~lower]
-    own = Restraint().joined(chosen, training.role)
+    own = Restraint().with_usual_priors(chosen, training.role)
     try:
         restraint = learned(chosen, own, float(part["loss"].min()), training.role)
         options = Options(chosen.delta, min(STARTS, chosen.starts), 0, restraint)

@@ -15,7 +15,7 @@ from cptlaw.fitting.doubt import parameter_doubt
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.from_source import with_source
 from cptlaw.fitting.learned import leaving_out, studies
-from cptlaw.fitting.rollouts import directions, rolling_source, rollouts
+from cptlaw.fitting.rollouts import directions, repeated_source_fit, rollouts
 from cptlaw.fitting.solving.restraint import Restraint
 from cptlaw.fitting.solving.training_rows import TrainingRows, training_rows
 from cptlaw.forecasting.benching.tables import load
@@ -111,7 +111,7 @@ def test_rollouts_look_at_no_source_row_beyond_their_own(runs: cl.Runs) -> None:
     told = with_source(training_rows(law("shared-tokens"), runs, "target"), runs, None, starts=2)
     assert told.fit is not None
     folds = rollouts(frame, directions(frame))
-    rolling = rolling_source(told.fit, frame, folds)
+    rolling = repeated_source_fit(told.fit, frame, folds)
     for fold, part in zip(folds, rolling.parts, strict=True):
         assert set(told.fit.data.loc[part > 0, "run"]) == set(frame.loc[fold.fit, "run"])
 

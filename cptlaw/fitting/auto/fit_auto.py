@@ -31,7 +31,7 @@ from cptlaw.fitting.from_source import with_source
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.members import Member
 from cptlaw.fitting.provenance import Provenance
-from cptlaw.fitting.rollouts import Rollout, directions, rolled, rolling_source, rollouts
+from cptlaw.fitting.rollouts import Rollout, directions, repeated_source_fit, rollout_errors, rollouts
 from cptlaw.fitting.shared_error import AREA, brief_bases
 from cptlaw.fitting.solving.options import Options
 from cptlaw.fitting.solving.origin import provenance_of
@@ -192,9 +192,9 @@ def _averaged(
     adapted = frame[trained(frame)]
     along = directions(adapted)
     folds = rollouts(frame, along)
-    paid = {spec: rolling_source(source, frame, folds) for spec, source in sources.items()}
+    repeated_sources = {spec: repeated_source_fit(source, frame, folds) for spec, source in sources.items()}
     judged = track(fits, f"weighing laws of {name}")
-    errors = np.array([rolled(fit, place, folds, paid.get(fit.law.spec)) for _, fit, place in judged])
+    errors = np.array([rollout_errors(fit, at, folds, repeated_sources.get(fit.law.spec)) for _, fit, at in judged])
     errors = errors.reshape(len(fits), len(folds))
     # A rollout says which law is ahead only where all were in it; one that few can join is left out, not they.
     if len(folds) and not np.isfinite(errors).all(axis=0).any():

@@ -15,7 +15,7 @@ from cptlaw.fitting.auto.under_trained import without_under_trained
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.from_source import usual, with_source
 from cptlaw.fitting.law_fit import LawFit
-from cptlaw.fitting.rollouts import directions, rolled, rolling_source, rollouts
+from cptlaw.fitting.rollouts import directions, repeated_source_fit, rollout_errors, rollouts
 from cptlaw.fitting.solving.options import HowToFit, Options
 from cptlaw.fitting.solving.origin import provenance_of
 from cptlaw.fitting.solving.restraint import Restraint
@@ -50,7 +50,7 @@ def fit_one(chosen: Law, table: Runs, on: str, where: str | None, how: HowToFit)
     training = training.chosen()
     informed = given.with_known(chosen, from_source.known)
     learned = None if plain else with_priors(training, informed, candidate)
-    restraint = given.joined(chosen, training.role, from_source.known) if learned is None else learned
+    restraint = given.with_usual_priors(chosen, training.role, from_source.known) if learned is None else learned
     if starts is None and learned is not None and set(learned.priors) >= {one[0] for one in learned.groups(chosen)}:
         starts = STARTS  # with a prior on every parameter, searches agree
     options = Options.build(chosen, how.get("delta"), starts, seed, restraint)
@@ -76,8 +76,8 @@ def _with_rollouts(fitted: LawFit, source: LawFit | None, added: tuple[str, ...]
         Whether other corpora of the table gave some of them.
     """
     folds = rollouts(fitted.data, directions(fitted.data))
-    paid = None if source is None else rolling_source(source, fitted.data, folds)
-    errors = rolled(fitted, np.arange(fitted.n_points), folds, paid)
+    repeated_source = None if source is None else repeated_source_fit(source, fitted.data, folds)
+    errors = rollout_errors(fitted, np.arange(fitted.n_points), folds, repeated_source)
     joined = np.flatnonzero(np.isfinite(errors))
     folds = [folds[i] for i in joined]
     reach = np.array([fold.reach for fold in folds]) if folds else np.zeros((0, 0))

@@ -23,7 +23,7 @@ from cptlaw.fitting.checking.cuts import trained
 from cptlaw.fitting.fit_cache import FITS
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.law_fit import LawFit
-from cptlaw.fitting.rollouts import distinct, log_errors, refitted
+from cptlaw.fitting.rollouts import distinct_levels, log_errors, refit_parts
 from cptlaw.fitting.solving.objective import Objective
 from cptlaw.fitting.solving.options import Options
 from cptlaw.fitting.solving.priors import priors_on
@@ -136,7 +136,7 @@ def _lowest(
 ) -> float:
     seen = np.unique(np.linspace(0, len(level) - 1, min(len(level), MOST_ROWS)).round().astype(int))
     frame, level = rows.frame.iloc[seen], level[seen]
-    edges = distinct(np.unique(level)) - 1e-9
+    edges = distinct_levels(np.unique(level)) - 1e-9
     spread, _, fit = _spread(rows, frame, np.ones(len(frame), dtype=bool), middle)
     lowest = 0
     step = 1
@@ -166,7 +166,7 @@ def _promised(fit: LawFit, frame: pd.DataFrame, kept: NDArray[np.bool_]) -> floa
     problem = Problem(law, law.bind(fit.completed(rows), fit.role), loss, fit.options.restraint)
     c, z = problem.coordinates(fit.params)
     goal = Objective(problem, fit.options.delta, penalty=priors_on(problem, FALLS_TO**2 * fit.prior_weight))
-    residual = log_errors(problem, refitted(goal, np.concatenate([c, z])[None], STEPS, TOLERANCE))[0]
+    residual = log_errors(problem, refit_parts(goal, np.concatenate([c, z])[None], STEPS, TOLERANCE))[0]
     return _size(residual)
 
 

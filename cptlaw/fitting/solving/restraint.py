@@ -189,8 +189,8 @@ class Restraint:
             correlations={**self.correlations, **both},
         )
 
-    def joined(self, law: Law, role: Role, known: Restraint | None = None) -> Restraint:
-        """Add what is known, and the usual priors of a law that is never fitted without; what is named here stays."""
+    def with_usual_priors(self, law: Law, role: Role, known: Restraint | None = None) -> Restraint:
+        """Add what is known, and the law's usual priors where it is never fitted without; what is named here stays."""
         informed = self if known is None else self.with_known(law, known)
         usual = law.usual_of(role) if law.always_priors else {}
         never = usual if law.always_priors is True else law.always_priors or ()

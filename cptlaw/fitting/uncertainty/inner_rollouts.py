@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cptlaw.fitting.cached import cached
 from cptlaw.fitting.checking.cuts import apart, cuts, of_whole_runs
 from cptlaw.fitting.checking.distance import Direction, outside, scaled, seen
-from cptlaw.fitting.rollouts import SHARES, log_errors, refitted
+from cptlaw.fitting.rollouts import SHARES, log_errors, refit_parts
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
 from cptlaw.fitting.solving.objective import Objective
 from cptlaw.laws.calculus import Array
@@ -90,7 +90,7 @@ def inner_rollouts(fit: LawOnRows) -> InnerRollouts:
         # would cost as much as the fit.
         start = np.repeat(optimum, len(masks), axis=0)
         goal = Objective(problem, fit.options.delta, weights=masks.astype(float), penalty=fit.penalty(problem))
-        error = log_errors(problem, refitted(goal, start))[group, place]
+        error = log_errors(problem, refit_parts(goal, start))[group, place]
     along = np.array([name for name, _ in folds])[group]
     distance = np.concatenate([outside(frame[mask], frame[~mask], directions) for _, mask in folds])
     return InnerRollouts(group, along, distance, error, names)

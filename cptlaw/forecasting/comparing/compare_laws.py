@@ -159,7 +159,7 @@ def _outcome_of(
     """Return what a law forecasts."""
     schedules = how.get("schedules") if candidate.needs_schedules else None
     training = training_rows(candidate, given, on, where, schedules)
-    usual = Restraint().joined(training.law, training.role)  # a law that is never fitted without its priors
+    usual = Restraint().with_usual_priors(training.law, training.role)  # a law that is never fitted without its priors
     options = Options.build(training.law, how.get("delta"), how.get("starts"), how.get("seed", 0), usual)
     folds, notes = folds_of(how, training.frame, given)
     frame = with_base_models(training.frame)

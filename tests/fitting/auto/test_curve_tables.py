@@ -8,7 +8,7 @@ import pytest
 from facts import refused
 
 import cptlaw as cl
-from cptlaw.fitting.rollouts import distinct
+from cptlaw.fitting.rollouts import distinct_levels
 from cptlaw.laws import law
 from cptlaw.schedules import Phase, Schedule
 
@@ -61,7 +61,7 @@ def test_curves_of_several_sizes_have_a_size_term(tmp_path) -> None:
 
 def test_points_of_a_curve_are_levels_of_their_own() -> None:
     dense = np.log(np.arange(1000, 4001, 10))
-    kept = distinct(dense)
+    kept = distinct_levels(dense)
     assert len(kept) == pytest.approx((dense[-1] - dense[0]) / 0.05, rel=0.2)
     assert np.all(np.diff(kept) > 0.05)
 
