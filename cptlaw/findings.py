@@ -57,7 +57,7 @@ class Finding:
     advice
         What the user can do about it, in words that hold on every surface: without the name of an option.
     degree
-        How far it goes: of many of one kind the one that goes furthest is shown. No part of what is said.
+        How serious it is among findings of its code: of several the one with the highest degree is shown.
     data
         The numbers and names of the message, for programs.
     remedy
@@ -86,8 +86,8 @@ class Finding:
         values = {"severity": self.severity, "code": self.code, "message": self.message, "advice": self.advice}
         return {**values, "data": dict(self.data), "remedy": None if self.remedy is None else asdict(self.remedy)}
 
-    def advised(self, words: Wording = in_python) -> str:
-        """Return what to do, with the remedy in the words of a surface."""
+    def advice_text(self, words: Wording = in_python) -> str:
+        """Return the advice with the remedy behind it, written as a surface writes options."""
         how = "" if self.remedy is None else words(self.remedy)
         if not how:
             return self.advice
@@ -95,7 +95,7 @@ class Finding:
 
     def text(self, words: Wording = in_python) -> str:
         """Return the finding as people read it: what was found, and what to do on a line of its own."""
-        advice = self.advised(words)
+        advice = self.advice_text(words)
         return f"{self.severity}: {self.message} [{self.code}]" + (f"\n    -> {advice}" if advice else "")
 
     def __str__(self) -> str:

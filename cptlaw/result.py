@@ -76,8 +76,8 @@ class Table:
         return cls(tuple(map(str, frame.columns)), tuple(zip(*columns, strict=True)), caption, note)
 
     @property
-    def aligned(self) -> tuple[bool, ...]:
-        """Whether each column holds numbers, which stand at the right."""
+    def numeric(self) -> tuple[bool, ...]:
+        """Whether each column holds numbers alone; these are aligned at the right."""
         return tuple(
             all(_NUMBER.fullmatch(row[place]) for row in self.rows) and bool(self.rows)
             for place in range(len(self.columns))
@@ -90,12 +90,12 @@ class Table:
         gap = "  "
         if width is not None and sum(widths) + 2 * len(widths) - 2 > width:
             lines[0] = tuple(name.replace("_", "_ ") for name in self.columns)  # where a heading may go on below
-            widths, gap = _narrowed(lines, widths, width)
-            lines = [below for line in lines for below in _below(line, widths)]
+            widths, gap = _narrower_widths(lines, widths, width)
+            lines = [below for line in lines for below in _wrapped_rows(line, widths)]
         # Once for all lines: it looks at every cell.
-        forms = [f"{{:{'>' if right else '<'}{room}}}" for right, room in zip(self.aligned, widths, strict=True)]
+        forms = [f"{{:{'>' if right else '<'}{room}}}" for right, room in zip(self.numeric, widths, strict=True)]
         shown = []
-        for block in _blocks(widths, len(gap), width):  # as pandas prints what is wider still
+        for block in _column_blocks(widths, len(gap), width):  # as pandas prints what is wider still
             form = gap.join(forms[place] for place in block)
             shown += [form.format(*(line[place] for place in block)).rstrip() for line in lines]
         around = [[wrap_text(text, width)] if text else [] for text in (self.caption, self.note)]
@@ -219,8 +219,8 @@ def as_text(title: str, lines: Sequence[Line] = (), tables: Iterable[Table] = ()
     """Return an answer without its findings, for a pipe."""
     longest = max((len(label) for label, _ in lines), default=0)
     below = " " * (longest + 4 if longest else 2)
-    told = [f"  {label:<{longest}}  {text}".rstrip() if longest else f"  {text}" for label, text in lines]
-    head = [wrap_text(title, width, "  "), *(wrap_text(line, width, below) for line in told)]
+    labelled = [f"  {label:<{longest}}  {text}".rstrip() if longest else f"  {text}" for label, text in lines]
+    head = [wrap_text(title, width, "  "), *(wrap_text(line, width, below) for line in labelled)]
     inner = None if width is None else width - 2
     shown = (("" if table.close else "\n", table.text(inner)) for table in tables if table.rows)
     return "\n".join([*head, *(gap + _indented(text) for gap, text in shown)])
@@ -243,7 +243,7 @@ def wrap_text(text: str, width: int | None, below: str = "") -> str:
     )
 
 
-def _narrowed(lines: Sequence[Sequence[str]], widths: Sequence[int], width: int) -> tuple[list[int], str]:
+def _narrower_widths(lines: Sequence[Sequence[str]], widths: Sequence[int], width: int) -> tuple[list[int], str]:
     """Return widths of columns that fit into `width`, and the gap between them; the widest give way first."""
     least = [max(len(word) for line in lines for word in (line[place].split() or [""])) for place in range(len(widths))]
     result = list(widths)
@@ -254,8 +254,8 @@ def _narrowed(lines: Sequence[Sequence[str]], widths: Sequence[int], width: int)
     return result, gap
 
 
-def _blocks(widths: Sequence[int], gap: int, width: int | None) -> list[list[int]]:
-    """Return the columns that stand beside each other: all, or as many as fit, the first one in each block."""
+def _column_blocks(widths: Sequence[int], gap: int, width: int | None) -> list[list[int]]:
+    """Return which columns are printed beside each other, block by block; the first column is in every block."""
     result, room = [[0]], float("inf") if width is None else width - widths[0]
     left = room
     for place in range(1, len(widths)):
@@ -267,8 +267,8 @@ def _blocks(widths: Sequence[int], gap: int, width: int | None) -> list[list[int
     return result
 
 
-def _below(line: Sequence[str], widths: Sequence[int]) -> Iterator[tuple[str, ...]]:
-    """Yield the lines that a row of a table takes where its cells are no wider than `widths`."""
+def _wrapped_rows(line: Sequence[str], widths: Sequence[int]) -> Iterator[tuple[str, ...]]:
+    """Yield the printed lines of one row of a table whose cells are wrapped to `widths`."""
     cells = [
         [part.replace("_ ", "_") for part in wrap_text(cell, room).splitlines()]  # run names stay whole
         for cell, room in zip(line, widths, strict=True)
@@ -361,7 +361,7 @@ def on_terminal(
         if not table.rows:
             continue
         listed = Grid(box=None, padding=(0, 2, 0, 0), header_style="bold")
-        for name, right in zip(table.columns, table.aligned, strict=True):
+        for name, right in zip(table.columns, table.numeric, strict=True):
             listed.add_column(Text(name), justify="right" if right else "left", overflow="fold", no_wrap=right)
         for row in table.rows:
             listed.add_row(*(Text(cell) for cell in row))

@@ -11,7 +11,7 @@ from decimal import Decimal
 from cptlaw.errors import UsageError, require_type, shown
 
 POWERS = {"": 0, "K": 3, "M": 6, "G": 9, "B": 9, "T": 12, "%": -2}  # of ten
-# Units in words, as tables have them. A German Billion is a trillion: its plural alone would tell.
+# Words with their powers of ten, as tables have them. A German Billion is a trillion: its plural alone would tell.
 _OF_TEN = "THOUSAND 3 TSD 3 MILLION 6 MN 6 MIO 6 BILLION 9 BN 9 MRD 9 MILLIARD 9 TRILLION 12 TN 12 万 4 億 8 亿 8 兆 12"
 WORDS = dict(zip(_OF_TEN.split()[::2], map(int, _OF_TEN.split()[1::2]), strict=True))
 SUFFIXES = {suffix: Decimal(10) ** power for suffix, power in {**POWERS, **WORDS}.items()}
@@ -146,7 +146,7 @@ def format_quantity(value: float, digits: int = 3) -> str:
     return f"{rounded:.{digits}g}"
 
 
-READABLE = 1e4  # a share from which an exponent says more than its digits
+READABLE = 1e4  # share from which a percentage is printed with an exponent, not with all its digits
 
 
 def format_percent(fraction: float, digits: int = 3) -> str:
@@ -181,13 +181,13 @@ def short_percent(fraction: float, limit: float | None = None) -> str:
     ('24.5%', '1.96%')
     """
     whole = abs(fraction) >= 0.0995
-    if limit is not None and (places := _deciding(100 * (fraction - limit))) > (0 if whole else 1):
+    if limit is not None and (places := _decimals_for_gap(100 * (fraction - limit))) > (0 if whole else 1):
         return f"{round(100 * fraction, places) + 0.0:.{places}f}%"  # never -0%
     return f"{100 * fraction:.0f}%" if whole else format_percent(round(fraction, 3), 2)
 
 
-def _deciding(gap: float) -> int:
-    """Return how many decimals tell a number from one that differs by so much; what lies on a limit needs none."""
+def _decimals_for_gap(gap: float) -> int:
+    """Return the decimals by which two numbers with this gap print differently; 0 where the gap is below 1e-3."""
     return 0 if abs(gap) < 1e-3 else max(0, math.ceil(-math.log10(abs(gap))))
 
 
@@ -209,7 +209,7 @@ def format_span(value: float, low: float | None, high: float | None, limit: floa
     ends = [end for end in (low, high) if end is not None and math.isfinite(end)]
     places = decimals(value, ends)
     if limit is not None:
-        places = max(2, _deciding(value - limit), places or 0)
+        places = max(2, _decimals_for_gap(value - limit), places or 0)
     if places is None:
         return f"{value:.4g}"
     middle, *shown = (f"{number:.{places}f}" for number in (value, *ends))

@@ -112,7 +112,7 @@ IMAGES = {
 
 
 def check_output(path: str | Path, kind: Kind, *, inputs: Iterable[str | Path] = (), force: bool = False) -> Path:
-    """Complain of a place that may not be written, before the work is done.
+    """Refuse a path that may not be written, before the work is done, and return it.
 
     Parameters
     ----------
@@ -210,13 +210,13 @@ def write_text(path: str | Path, text: str, kind: Kind, *, force: bool = False) 
     return Path(path)
 
 
-def places_beside(path: str | Path) -> Iterator[Path]:
-    """Yield a place and those beside it: NAME, NAME-2, NAME-3, ..
+def numbered_paths(path: str | Path) -> Iterator[Path]:
+    """Yield a path and numbered ones in the same folder: NAME, NAME-2, NAME-3, ..
 
     Examples
     --------
     >>> import itertools
-    >>> [place.name for place in itertools.islice(places_beside("pilots.yaml"), 2)]
+    >>> [place.name for place in itertools.islice(numbered_paths("pilots.yaml"), 2)]
     ['pilots.yaml', 'pilots-2.yaml']
     """
     path = Path(path)
@@ -233,7 +233,7 @@ def write_to_edit(path: str | Path, text: str, kind: Kind = TEXT, force: bool = 
     """
     if kind is not TEXT:
         check_output(path, kind, force=force)
-    for place in places_beside(path):
+    for place in numbered_paths(path):
         try:
             if place.is_file():
                 if force or place.read_bytes() in (b"", text.encode("utf-8")):

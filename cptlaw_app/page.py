@@ -50,7 +50,7 @@ def answer_page(answer: Any) -> dict[str, Any]:
 
 
 def _finding_context(finding: Finding) -> dict[str, str]:
-    return {"severity": finding.severity, "message": finding.message, "advice": finding.advised(on_this_page)}
+    return {"severity": finding.severity, "message": finding.message, "advice": finding.advice_text(on_this_page)}
 
 
 def on_this_page(remedy: Remedy) -> str:

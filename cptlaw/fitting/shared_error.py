@@ -47,19 +47,19 @@ class UndertrainedBase:
     missed: float
 
 
-def brief_bases(rows: pd.DataFrame, predicted: Array) -> tuple[UndertrainedBase, ...]:
+def undertrained_bases(rows: pd.DataFrame, predicted: Array) -> tuple[UndertrainedBase, ...]:
     """Return what is missed of base models whose runs are left out, given the forecasts of their rows, (n,)."""
     residuals = rows[["n_params", "ptpp"]].assign(missed=np.log(predicted) - np.log(rows["loss"].to_numpy(dtype=float)))
     means = residuals.groupby(["n_params", "ptpp"], as_index=False).mean()
     return tuple(UndertrainedBase(*map(float, row)) for row in means.itertuples(index=False))
 
 
-def _residuals_of(brief: Sequence[UndertrainedBase], frame: AnyRows) -> Array:
+def _residuals_of(undertrained: Sequence[UndertrainedBase], frame: AnyRows) -> Array:
     """Return what is missed at points of base models that are left out, log loss, (n,); 0 at all others."""
     values = np.zeros(len(frame))
-    if brief and {"n_params", "ptpp"} <= set(frame.columns):
+    if undertrained and {"n_params", "ptpp"} <= set(frame.columns):
         size, budget = (np.asarray(frame[name], dtype=float) for name in ("n_params", "ptpp"))
-        for one in brief:
+        for one in undertrained:
             values[np.isclose(size, one.n_params, rtol=SAME) & np.isclose(budget, one.ptpp, rtol=SAME)] = one.missed
     return values
 
@@ -78,7 +78,7 @@ class SharedError:
         Of the base models, (models, directions), in the lengths over which an error fades.
     pull
         What each adds at its own place, log loss, (models,).
-    brief
+    undertrained
         Base models that are left out.
     """
 
@@ -86,10 +86,10 @@ class SharedError:
     along: tuple[Direction, ...]
     places: Array
     pull: Array
-    brief: Sequence[UndertrainedBase] = ()
+    undertrained: Sequence[UndertrainedBase] = ()
 
     @classmethod
-    def of(cls, rows: pd.DataFrame, residual: Array, brief: Sequence[UndertrainedBase] = ()) -> SharedError:
+    def of(cls, rows: pd.DataFrame, residual: Array, undertrained: Sequence[UndertrainedBase] = ()) -> SharedError:
         """Read it off the residuals of an average of laws.
 
         Parameters
@@ -98,12 +98,12 @@ class SharedError:
             The fitted rows: inputs in raw units.
         residual
             log(predicted) - log(observed), (n,).
-        brief
+        undertrained
             Base models whose rows are not among them.
         """
         along = _tells_apart(rows)
         if not along:
-            return cls(rows, (), np.zeros((0, 0)), np.zeros(0), brief)
+            return cls(rows, (), np.zeros((0, 0)), np.zeros(0), undertrained)
         spread = TO_SPREAD * float(np.median(np.abs(residual))) + LEAST_SPREAD
         place = _places(rows, rows, along)
         model = _models(place)
@@ -111,12 +111,12 @@ class SharedError:
         residuals = np.bincount(model, np.clip(residual, -FAR * spread, FAR * spread)) / count
         middle = np.column_stack([np.bincount(model, axis) / count for axis in place.T])
         pull = np.asarray(np.linalg.solve(_alike(middle, middle) + OWN * np.eye(len(count)), residuals), dtype=float)
-        return cls(rows, along, middle, pull, brief)
+        return cls(rows, along, middle, pull, undertrained)
 
     def at(self, frame: AnyRows) -> Array:
         """Return what the laws' average is taken to miss at points, log loss, (n,); 0 where they have no place."""
         names = {name for direction in self.along for name, _ in direction.powers}
-        own = _residuals_of(self.brief, frame)
+        own = _residuals_of(self.undertrained, frame)
         if not self.along or not names <= set(frame.columns):
             return own
         values: Array = _alike(_places(frame, self.rows, self.along), self.places) @ self.pull

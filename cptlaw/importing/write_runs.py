@@ -9,7 +9,7 @@ import pandas as pd
 
 from cptlaw.errors import CptlawError, UsageError, needed_for
 from cptlaw.runs import read_runs
-from cptlaw.writing import RUNS, atomic_path, check_output, csv_text, places_beside
+from cptlaw.writing import RUNS, atomic_path, check_output, csv_text, numbered_paths
 
 ENDINGS = (".csv", ".jsonl", ".parquet")
 
@@ -34,7 +34,7 @@ def free_place(path: Path, frame: pd.DataFrame) -> Path:
     """
     return next(
         place
-        for place in places_beside(path)
+        for place in numbered_paths(path)
         if not place.exists() or not place.stat().st_size or _is_earlier(place, frame)
     )
 

@@ -109,7 +109,7 @@ def models_named(raw: RawTable) -> RawTable:
         said = "as published" if rows else "as in their names"
         note = f"{', '.join(columns)}: of the models that column {name!r} names, {said}"
         raw = raw.reshaped(raw.frame.assign(**columns), note)
-        return replace(raw, settled=raw.settled | {name})
+        return replace(raw, accounted_for=raw.accounted_for | {name})
     return raw
 
 

@@ -58,16 +58,16 @@ def questions(runs: Runs, where: str | None = None) -> tuple[Question, ...]:
         Filter of the rows that are meant: a column that varies elsewhere alone does no harm.
     """
     key = ("questions", str(where), *runs.frame.columns)
-    if key not in runs.noticed:
-        runs.noticed[key] = _questions(runs, where)
-    found: tuple[Question, ...] = runs.noticed[key]
+    if key not in runs.memo:
+        runs.memo[key] = _questions(runs, where)
+    found: tuple[Question, ...] = runs.memo[key]
     return found
 
 
 def _questions(runs: Runs, where: str | None) -> tuple[Question, ...]:
     rows = runs if where is None else runs.where(where)
     found, roles = _of_columns(rows, rows.frame.columns)
-    if not found and "run" not in (*rows.assumed, *rows.settled):
+    if not found and "run" not in (*rows.assumed, *rows.accounted_for):
         # What no column tells the names of runs may; they are settings only where losses say so.
         named = with_parts(rows.frame, "run")
         parts = [name for name in named.columns if name not in rows.frame.columns and not _of_rate(name)]
@@ -106,7 +106,7 @@ def _is_mix_in_run(runs: Runs, name: str) -> bool:
 def _is_open(runs: Runs, name: str) -> bool:
     """Whether a column varies, is read as nothing, and may be a setting by its values."""
     frame = runs.frame
-    if name in COLUMNS or mix_columns([name]) or name in runs.settled or name.startswith("unique_"):
+    if name in COLUMNS or mix_columns([name]) or name in runs.accounted_for or name.startswith("unique_"):
         return False
     column = frame[name]
     levels = hashable(column).nunique(dropna=True)

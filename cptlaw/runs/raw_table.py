@@ -30,8 +30,8 @@ class RawTable:
         Canonical name -> name in the file, as the user gave it or as its values tell.
     notes
         What was assumed so far.
-    settled
-        Further columns of the file of which it is known what they are: parts of an expression, or no setting.
+    accounted_for
+        Further columns of the file about which nothing is left to ask: parts of an expression, or no setting.
     scales
         What the numbers of columns were multiplied by, as the unit in their name says.
     """
@@ -41,7 +41,7 @@ class RawTable:
     path: Path | None = None
     columns: Mapping[str, str] | None = None
     notes: tuple[str, ...] = ()
-    settled: frozenset[str] = frozenset()
+    accounted_for: frozenset[str] = frozenset()
     scales: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property

@@ -64,7 +64,7 @@ from cptlaw.runs.wide import mean_of_others, wide_to_long
 from cptlaw.units import parse_quantity
 
 LAYOUTS = (without_summaries, without_errors, parts_as_shares, without_unfinished, without_failed)
-MOST_TROUBLES = 4  # that keep a table from being read, each behind the one before
+MOST_TROUBLES = 4  # of a kind that keeps a table from being read: each shows only once the one before is answered
 LEAST_WIDE = 2  # columns of losses that make a table a wide one without being told
 _ENDINGS = ".csv, .tsv, .jsonl, .ndjson, .json (each also with .gz), .parquet, .xlsx (or .xlsx#SHEET), .md"
 
@@ -133,7 +133,7 @@ def read_runs(
         return kept.with_roles(source_eval, target_eval, _checked_kind(n_params_kind))
     how: dict[str, Any] = {"columns": columns, "losses": losses, "scores": scores, "all_runs": all_runs}
     how |= {"source_eval": source_eval, "target_eval": target_eval, "n_params_kind": n_params_kind}
-    table = shaped(source, **how)
+    table = shape_table(source, **how)
     if table.runs is None:
         asked = tuple(open_questions(table, source, how))
         raise UnreadColumnError(table.raw.label, asked) if len(asked) > 1 else table.error or DataError("no runs")
@@ -142,13 +142,13 @@ def read_runs(
 
 
 @dataclass(frozen=True)
-class Shaped:
-    """A table on its way to runs.
+class ShapedTable:
+    """A table as its source has it, in one row per loss, and as checked runs.
 
     Parameters
     ----------
     found
-        As it stood in the file.
+        As its source has it.
     raw
         With one row per measured loss.
     columns, losses, scores
@@ -173,7 +173,7 @@ def _checked_kind(n_params_kind: str | None) -> str | None:
 
 
 def _check_types(how: Mapping[str, Any]) -> None:
-    """Refuse what tells how to read and is of another type than `read_runs` says."""
+    """Refuse arguments of other types than `read_runs` takes."""
     examples = ("{'eval': 'domain'}", "{'code': 'code_loss'}", "{'gsm8k': 'acc'}")
     for name, example in zip(MAPPINGS, examples, strict=True):
         wanted = f"a mapping of names, such as {example}"
@@ -188,8 +188,8 @@ def _check_types(how: Mapping[str, Any]) -> None:
         require_type("" if how.get(name) is None else how[name], str, f"{name}=", "a name")
 
 
-def shaped(source: Any, **how: Any) -> Shaped:
-    """Return a table in every state on its way to runs; see `read_runs`, which gives the last one.
+def shape_table(source: Any, **how: Any) -> ShapedTable:
+    """Read a table as `read_runs` does, and return it as its source has it, in one row per loss, and as runs.
 
     Raises
     ------
@@ -205,7 +205,7 @@ def shaped(source: Any, **how: Any) -> Shaped:
     how, kept = with_replies(source, how)
     columns, losses, scores = how.get("columns"), how.get("losses"), how.get("scores")
     named, constants = _constants(columns)
-    found = raw = _found(source, named)
+    found = raw = _table_as_found(source, named)
     try:
         plain = (decimal_marks, plain_units, budget_or_progress)
         layouts = [shape for shape in LAYOUTS if shape is not without_unfinished or not how.get("all_runs")]
@@ -220,14 +220,14 @@ def shaped(source: Any, **how: Any) -> Shaped:
             raw = shape(raw)
         runs = check_table(replace(raw, notes=(*kept, *raw.notes)), how.get("n_params_kind"))
         runs = replace(runs, read_with=tuple(read_with), all_runs=bool(how.get("all_runs")))
-        told = _roles_told(runs)
+        told = _roles_in_column(runs)
         runs = runs.with_roles(*(how.get(f"{role}_eval") or told.get(role) for role in ("source", "target")))
     except DataError as error:
-        return Shaped(found, raw, columns or {}, losses, scores, None, error)
-    return Shaped(found, raw, columns or {}, losses, scores, runs)
+        return ShapedTable(found, raw, columns or {}, losses, scores, None, error)
+    return ShapedTable(found, raw, columns or {}, losses, scores, runs)
 
 
-def _roles_told(runs: Runs) -> dict[str, str]:
+def _roles_in_column(runs: Runs) -> dict[str, str]:
     """Return the evals that a column ``role`` calls source or target, where it does so of one eval alone."""
     if "role" not in runs.frame.columns:
         return {}
@@ -237,10 +237,13 @@ def _roles_told(runs: Runs) -> dict[str, str]:
     return {role: str(evals.iloc[0]) for role, evals in named.items() if len(evals) == 1 and not own}
 
 
-def open_questions(table: Shaped, source: Any, how: Mapping[str, Any], where: str | None = None) -> Iterator[Question]:
-    """Yield what is open. Behind what keeps a table from being read stand questions that its rows alone can answer.
+def open_questions(
+    table: ShapedTable, source: Any, how: Mapping[str, Any], where: str | None = None
+) -> Iterator[Question]:
+    """Yield all questions that a table leaves open.
 
-    They are asked all at once: each trouble is taken to be what it most likely is, and the table read on.
+    Some follow from its rows, which cannot be read before earlier ones are answered: each of these is taken to have its
+    likeliest answer, and the table is read on.
     """
     for _ in range(MOST_TROUBLES):
         asked = questions(table.runs, where) if table.runs is not None else ()
@@ -258,7 +261,7 @@ def open_questions(table: Shaped, source: Any, how: Mapping[str, Any], where: st
         if more == how:
             return
         how = more
-        table = shaped(source, **how)
+        table = shape_table(source, **how)
 
 
 def _constants(columns: Mapping[str, Any] | None) -> tuple[Mapping[str, Any] | None, dict[str, float | str]]:
@@ -295,16 +298,16 @@ def _with_constants(raw: RawTable, constants: Mapping[str, float | str]) -> RawT
 
 def _with_expressions(raw: RawTable, columns: Mapping[str, Any], of_losses: bool = False) -> RawTable:
     """Return a table with the columns that follow from others, as they were given; of losses under what was given."""
-    notes, settled = [], set(raw.settled)
+    notes, accounted_for = [], set(raw.accounted_for)
     # Sizes first, of which other columns may follow.
     for key, text in sorted(columns.items(), key=lambda pair: pair[0] != "n_params"):
         if key == IGNORE and not of_losses:
-            settled |= {text} if isinstance(text, str) else set(text)
-            if missing := sorted(settled - set(raw.frame.columns) - raw.settled):
+            accounted_for |= {text} if isinstance(text, str) else set(text)
+            if missing := sorted(accounted_for - set(raw.frame.columns) - raw.accounted_for):
                 raise no_column(missing[0], raw.frame.columns, f"columns=: {raw.label} has no column {{}} to ignore")
             continue
         canonical = str(text) if of_losses else str(canonical_name(str(key)))
-        rule = None if text in raw.frame.columns else _rule(str(text), raw, of_losses)
+        rule = None if text in raw.frame.columns else _expression_of(str(text), raw, of_losses)
         if rule is None:
             continue
         places = [name if name in raw.frame.columns else raw.taken[name] for name in rule.names]
@@ -314,15 +317,15 @@ def _with_expressions(raw: RawTable, columns: Mapping[str, Any], of_losses: bool
             for name, place in zip(rule.names, places, strict=True)
         }
         values = rule.values(parts.__getitem__)
-        settled |= {*places}
+        accounted_for |= {*places}
         notes.append(f"{key}: {text}, as given")
         raw = raw.reshaped(raw.frame.assign(**{canonical: values}))
         raw = raw if of_losses else raw.named({canonical: canonical})
-    return replace(raw, notes=(*raw.notes, *notes), settled=frozenset(settled))
+    return replace(raw, notes=(*raw.notes, *notes), accounted_for=frozenset(accounted_for))
 
 
-def _rule(text: str, raw: RawTable, of_losses: bool) -> Expression | None:
-    """Return what a text computes; nothing where it seems to name a column of losses, which is missed by that name."""
+def _expression_of(text: str, raw: RawTable, of_losses: bool) -> Expression | None:
+    """Return a text as an expression of columns; None where it is rather a misspelt column of losses."""
     try:
         return expression(text, _known_names(raw))
     except UsageError:
@@ -357,19 +360,19 @@ def _wide_losses(raw: RawTable, scored: bool) -> tuple[dict[str, str] | None, Ra
 
 def load_table(source: Any, columns: Mapping[str, str] | None) -> RawTable:
     """Read a table as it was found, numbers made plain; no row is checked."""
-    raw = _found(source, columns)
+    raw = _table_as_found(source, columns)
     for shape in (*LAYOUTS, decimal_marks, plain_units, budget_or_progress):
         raw = shape(raw)
     return raw
 
 
-def _found(source: Any, columns: Mapping[str, str] | None) -> RawTable:
+def _table_as_found(source: Any, columns: Mapping[str, str] | None) -> RawTable:
     """Return a table as it stands in its source."""
-    raw = filled_down(units_below(upright(unnested(_opened(source, columns)))))
+    raw = filled_down(units_below(upright(unnested(_read_source(source, columns)))))
     return replace(named_parts(raw, columns), columns=columns)
 
 
-def _opened(source: Any, columns: Mapping[str, str] | None) -> RawTable:
+def _read_source(source: Any, columns: Mapping[str, str] | None) -> RawTable:
     if not isinstance(source, str | Path):
         return from_dataframe(source)
     piped = str(source) == "-"

@@ -243,7 +243,9 @@ def runs_of_seeds(raw: RawTable) -> RawTable:
         if not frame[[*point, seed]].apply(hashable).duplicated().any():
             names = [f"{run} ({seed} {value})" for run, value in zip(frame[taken["run"]], frame[seed], strict=True)]
             note = f"runs that {seed!r} tells apart have it in their names"
-            return replace(raw.reshaped(frame.assign(**{taken["run"]: names}), note), settled=raw.settled | {str(seed)})
+            return replace(
+                raw.reshaped(frame.assign(**{taken["run"]: names}), note), accounted_for=raw.accounted_for | {str(seed)}
+            )
     return raw
 
 
@@ -266,4 +268,4 @@ def runs_of_steps(raw: RawTable) -> RawTable:
     listed = ", ".join(map(repr, varied))
     note = f"no column 'run': rows alike in {listed} are one run"
     # Names that are made of columns tell nothing that these do not.
-    return replace(raw.reshaped(frame.assign(run=names), note), settled=raw.settled | {"run"})
+    return replace(raw.reshaped(frame.assign(run=names), note), accounted_for=raw.accounted_for | {"run"})

@@ -60,9 +60,9 @@ def data_errors(runs: Runs, on: str | None = None) -> tuple[Finding, ...]:
         what they say together.
     """
     key = ("data errors", on)
-    if key not in runs.noticed:
-        runs.noticed[key] = _data_errors(runs, on)
-    found: tuple[Finding, ...] = runs.noticed[key]
+    if key not in runs.memo:
+        runs.memo[key] = _data_errors(runs, on)
+    found: tuple[Finding, ...] = runs.memo[key]
     return found
 
 

@@ -58,8 +58,8 @@ class Runs:
         The columns (``run``, ``eval``) that the source lacks and that were filled in.
     read_with
         The options of the command line, besides the roles, that read the file as these runs.
-    settled
-        Columns of the file that are not canonical and of which it is known what they are.
+    accounted_for
+        Columns of the file that are not canonical, and about which nothing is left to ask.
     all_runs
         Whether runs count that did not finish, and all of a sweep of rates rather than the best of each cell.
     """
@@ -71,7 +71,7 @@ class Runs:
     notes: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
     read_with: tuple[str, ...] = ()
-    settled: frozenset[str] = frozenset()
+    accounted_for: frozenset[str] = frozenset()
     all_runs: bool = False
 
     def __len__(self) -> int:
@@ -111,8 +111,8 @@ class Runs:
         named: dict[str, Role] = {"source": "source", "target": "target"}
         return named.get(eval) or self.roles.get(eval, "other")
 
-    def with_role(self, eval: str) -> str:
-        """Return an eval with its role behind it, where its name does not tell."""
+    def eval_label(self, eval: str) -> str:
+        """Return an eval's name with its role in brackets, where the name is not the role."""
         return eval if self.role(eval) in (eval, "other") else f"{eval} ({self.role(eval)})"
 
     def resolve_eval(self, on: str | None, role: Role | None = None) -> str:
@@ -339,8 +339,8 @@ class Runs:
         return factor_table(self.frame)
 
     @cached_property
-    def noticed(self) -> dict[Any, Any]:
-        """What was noticed of these rows, by what was asked: looked at once, however many fits are made of them."""
+    def memo(self) -> dict[Any, Any]:
+        """What checks of these rows returned, by check: computed once, however many fits are made of them."""
         return {}
 
     @cached_property
@@ -375,7 +375,7 @@ class Runs:
     @property
     def lines(self) -> list[Line]:
         """Evals, levels of the inputs and range of the losses: labels and texts."""
-        return summary_lines(self.frame, map(self.with_role, self.evals), self.n_params_kind)
+        return summary_lines(self.frame, map(self.eval_label, self.evals), self.n_params_kind)
 
     def _no_eval(self, eval: str) -> str:
         listed = ", ".join(map(repr, self.evals))

@@ -18,7 +18,7 @@ from cptlaw.runs.expressions import IGNORE, expression
 from cptlaw.runs.metrics import loss_unit
 from cptlaw.runs.question import Question, as_flag
 from cptlaw.runs.questions import questions
-from cptlaw.runs.read import Shaped, open_questions, shaped
+from cptlaw.runs.read import ShapedTable, open_questions, shape_table
 from cptlaw.runs.schema import COLUMNS, canonical_name, corpus_of, normal_name
 from cptlaw.runs.table import Runs, RunsLike
 from cptlaw.units import format_quantity
@@ -149,13 +149,13 @@ def understand(source: RunsLike, *, where: str | None = None, **how: object) -> 
     if isinstance(source, Runs):
         of_runs = _from_runs(source)
         return Reading(source.label, tuple(of_runs), questions(source, where), source.notes, source)
-    table = shaped(source, **how)
+    table = shape_table(source, **how)
     asked = open_questions(table, source, how, where)
     notes = table.raw.notes if table.runs is None else table.runs.notes
     return Reading(table.raw.label, tuple(_columns(table)), tuple(asked), tuple(notes), table.runs)
 
 
-def _columns(table: Shaped) -> Iterator[ReadColumn]:
+def _columns(table: ShapedTable) -> Iterator[ReadColumn]:
     meanings = _meanings(table)
     frame = table.found.frame
     for name in map(str, frame.columns):
@@ -179,7 +179,7 @@ def _canonical(runs: Runs | None) -> list[str]:
     return [name for name in names if name in COLUMNS or corpus_of(name)]
 
 
-def _meanings(table: Shaped) -> dict[str, str]:
+def _meanings(table: ShapedTable) -> dict[str, str]:
     """Return what each column of the file was taken for."""
     raw, names = table.raw, [str(name) for name in table.found.frame.columns]
     result = {place: canonical for canonical, place in raw.taken.items()}
@@ -193,9 +193,9 @@ def _meanings(table: Shaped) -> dict[str, str]:
     return {**_followed(table, names), **result}
 
 
-def _followed(table: Shaped, names: list[str]) -> dict[str, str]:
+def _followed(table: ShapedTable, names: list[str]) -> dict[str, str]:
     """Return what columns became parts of, of which none was taken by its own name."""
-    result = dict.fromkeys(table.raw.settled, NOTED)
+    result = dict.fromkeys(table.raw.accounted_for, NOTED)
     if table.runs is not None and table.runs.corpora:
         result.setdefault(MAPPING, "mix")
     if table.runs is not None and "batch_tokens" in table.runs.frame.columns and "batch_tokens" not in table.raw.taken:
@@ -204,7 +204,7 @@ def _followed(table: Shaped, names: list[str]) -> dict[str, str]:
     return {name: meaning for name, meaning in result.items() if name in names}
 
 
-def _as_said(key: str, text: str | list[str], table: Shaped, known: Mapping[str, str]) -> dict[str, str]:
+def _as_said(key: str, text: str | list[str], table: ShapedTable, known: Mapping[str, str]) -> dict[str, str]:
     """Return what one entry of `--columns` says of the columns of the file."""
     if key == IGNORE:
         return dict.fromkeys([text] if isinstance(text, str) else text, "ignored, as given")

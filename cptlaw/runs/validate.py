@@ -68,7 +68,9 @@ def check_table(raw: RawTable, n_params_kind: str | None = None) -> Runs:
         add_repeated_rows(frame, "eval" in assumed, problems)
     _check_tokenizers(frame, problems)
     problems.raise_if_any()
-    return Runs(frame, raw.path, n_params_kind=kind, notes=tuple(notes), assumed=assumed, settled=raw.settled)
+    return Runs(
+        frame, raw.path, n_params_kind=kind, notes=tuple(notes), assumed=assumed, accounted_for=raw.accounted_for
+    )
 
 
 def _with_samples(frame: pd.DataFrame, naming: Naming) -> Naming:

@@ -20,10 +20,12 @@ from cptlaw.schedules.shapes import Array
 
 Fields: TypeAlias = dict[str, Any]  # of an answer, by name
 Tuning: TypeAlias = Mapping[str, Any]  # as `measured_tuning` gives it
-LEAST_LEVELS, LEAST_CELLS = 3, 2  # of rates and of batches, and of sizes and token counts, for a valley of one's own
-NEAR = 1.5  # times a size: runs of models within it have a batch like this one's
-NEAR_BEST = 0.01  # of a cell's best loss: what a valley is fitted to
-NOISE = 0.002  # of the log of a loss
+LEAST_LEVELS = 3  # of rates and of batches that a cell (a size and a token count) needs to count for a valley
+LEAST_CELLS = 2  # such cells that a table needs for a valley of its own
+NEAR = 1.5  # factor in size within which runs say which batch is usual
+NEAR_BEST = 0.01  # a valley is fitted to runs whose loss is within this share of their cell's best
+NOISE = 0.002  # standard deviation of a log loss, the scale of the robust fit
+# Where the fit of a valley starts, in the order of its fields: a loss .4 % higher a factor e beside the best.
 START = (0.0, -0.4, 0.1, 0.0, 0.1, 0.45, np.log(0.06), 0.0, np.log(0.06))
 
 
@@ -101,16 +103,16 @@ def fit_valley(runs: pd.DataFrame) -> Valley:
 
 
 def measured_tuning(runs: Runs) -> dict[str, object]:
-    """Return what a table says of rate and batch, as the file of a fit keeps it; empty where it says nothing.
+    """Return the batches that were run and the fitted valley, as the file of a fit keeps them; empty without batches.
 
     The valley is there where at least two sizes or token counts have three rates and three batches each, or its bottom
     would be a guess.
     """
-    if "tuning" not in runs.noticed:
+    if "tuning" not in runs.memo:
         batch = _tokens_of_a_step(runs.frame)
         with_batches = replace(runs, frame=runs.frame.assign(batch_tokens=batch))
-        runs.noticed["tuning"] = {} if batch.isna().all() else _batches_run(with_batches) | _own_valley(with_batches)
-    found: dict[str, object] = runs.noticed["tuning"]
+        runs.memo["tuning"] = {} if batch.isna().all() else _batches_run(with_batches) | _own_valley(with_batches)
+    found: dict[str, object] = runs.memo["tuning"]
     return found
 
 
@@ -155,30 +157,31 @@ def advised_by_runs(fit: object, n_params: float, tokens: float | None) -> Field
     """
     tuning = (getattr(fit, "provenance", None) or {}).get("tuning") or {}
     try:
-        return _as_run(tuning, n_params) | ({} if tokens is None else _in_valley(tuning, n_params, tokens))
+        return _batch_as_run(tuning, n_params) | ({} if tokens is None else _best_in_valley(tuning, n_params, tokens))
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise DataError(f"what a fit's file keeps of rate and batch cannot be read ({error}). Fit again.") from None
 
 
-def _as_run(tuning: Tuning, n_params: float) -> Fields:
+def _batch_as_run(tuning: Tuning, n_params: float) -> Fields:
     if "batches" not in tuning:
         return {}
     away = np.array([0.0 if size is None else abs(np.log(size / n_params)) for size, *_ in tuning["batches"]])
     near = np.array([ends for _, *ends in tuning["batches"]], dtype=float)[away < away.min() + np.log(NEAR)]
     ends = {"_lo": near[:, 0].min(), "": np.median(near[:, 1]), "_hi": near[:, 2].max()}
-    return {f"batch_tokens{end}": _three(value) for end, value in ends.items()}
+    return {f"batch_tokens{end}": _to_three_digits(value) for end, value in ends.items()}
 
 
-def _in_valley(tuning: Tuning, n_params: float, tokens: float) -> Fields:
+def _best_in_valley(tuning: Tuning, n_params: float, tokens: float) -> Fields:
     if "valley" not in tuning:
         return {}
     result: Fields = {"lr_why": f"from the valley of rate and batch in your {tuning['runs']} runs"}
     best = Valley(**tuning["valley"]).best(n_params, tokens)
     for (name, ends), value in zip(tuning["ranges"].items(), best, strict=True):
-        low, high = map(_three, ends)
-        result |= {name: min(max(_three(value), low), high), f"{name}_lo": low, f"{name}_hi": high}
+        low, high = map(_to_three_digits, ends)
+        result |= {name: min(max(_to_three_digits(value), low), high), f"{name}_lo": low, f"{name}_hi": high}
     return result
 
 
-def _three(value: float) -> float:
+def _to_three_digits(value: float) -> float:
+    """Round to three significant digits."""
     return float(f"{value:.3g}")

@@ -81,7 +81,7 @@ def test_pairs_are_separated_by_commas():
 def test_columns_that_are_no_setting_are_kept_and_named():
     runs = read_runs(TABLE, columns={"ignore": ["btok", "compute"]})
     assert {"btok", "compute"} <= set(runs.frame.columns)
-    assert runs.settled == {"btok", "compute"}
+    assert runs.accounted_for == {"btok", "compute"}
     assert runs.read_with == ("--columns", "ignore=btok", "--columns", "ignore=compute")
     with refused(UsageError, "'btok'"):
         read_runs(TABLE, columns={"ignore": "btoks"})

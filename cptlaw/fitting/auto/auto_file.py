@@ -35,7 +35,7 @@ def auto_from(document: Mapping[str, Any], label: str) -> Average:
         members=members,
         **rollouts_of(document, len(members)),
         skipped=document.get("skipped", {}),
-        brief=tuple(UndertrainedBase(**one) for one in document.get("brief", ())),
+        undertrained=tuple(UndertrainedBase(**one) for one in document.get("brief", ())),
         sources=tuple(fit_from(one, label) for one in document.get("sources", ())),
         study_prior=None if document.get("study_prior") is None else StudyPrior.from_dict(document["study_prior"]),
     )

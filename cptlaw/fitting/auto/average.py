@@ -60,13 +60,13 @@ class Average(Fit):
         Where the data came from: file, fingerprint, filter, kind of parameter count.
     skipped
         Laws that could not be fitted, with the reason.
-    brief
-        Base models whose runs are left out.
+    undertrained
+        Base models whose runs are left out as under-trained, with what the average misses of those runs.
     sources
-        Of a target loss, the fits to the source loss of the same runs: what their mean misses of base models, their
-        runs' target losses are missed by in part.
+        Of a target loss, the fits to the source loss of the same runs: their mean residual of a base model is partly
+        shared by the target losses of its runs.
     study_prior
-        Of few runs of CPT: what is known of the study beside them, by which other studies say what to expect.
+        Of few runs of CPT: the prior that other studies give, with what is known of this study.
     """
 
     on: str
@@ -79,7 +79,7 @@ class Average(Fit):
     findings: tuple[Finding, ...]
     provenance: Provenance
     skipped: Mapping[str, str] = field(default_factory=dict)
-    brief: tuple[UndertrainedBase, ...] = ()
+    undertrained: tuple[UndertrainedBase, ...] = ()
     sources: tuple[LawFit, ...] = ()
     study_prior: StudyPrior | None = None
     _cache: dict[Any, Any] = field(default_factory=dict)
@@ -198,7 +198,7 @@ class Average(Fit):
 
     @cached
     def _shared_error(self) -> SharedError:
-        return SharedError.of(self.data, self.residuals(), self.brief)
+        return SharedError.of(self.data, self.residuals(), self.undertrained)
 
     def residuals(self) -> Array:
         """Return log(predicted) - log(observed) of the common rows, as the laws alone predict them, (n_points,)."""
@@ -224,11 +224,11 @@ class Average(Fit):
     @property
     def details(self) -> list[Line]:
         """The laws with every option that the table gave them."""
-        return [("law", _called(member.fit)) for member in self.members]
+        return [("law", _spec_with_ties(member.fit)) for member in self.members]
 
     @property
     def why(self) -> str:
-        """What the weights rest on."""
+        """By which rollouts the laws are weighted, in words."""
         if not self.folds:
             return "as usual, for no rollout within these rows can be fitted"
         along = list(dict.fromkeys(fold.direction for fold in self.folds))
@@ -241,7 +241,7 @@ class Average(Fit):
     @property
     def tables(self) -> list[Table]:
         """All laws with their weights and what they err by in the common rollouts."""
-        names = short_specs([_called(member.fit) for member in self.members])
+        names = short_specs([_spec_with_ties(member.fit) for member in self.members])
         rows = tuple(
             (name, f"{member.weight:.0%}", f"{member.error:.2%}" if np.isfinite(member.error) else "-")
             for name, member in zip(names, self.members, strict=True)
@@ -277,13 +277,13 @@ class Average(Fit):
         document = self.to_dict()
         for known, fit in zip(document["members"], self.fits, strict=True):
             known["fit"] = fit.document()
-        document["brief"] = [asdict(one) for one in self.brief]
+        document["brief"] = [asdict(one) for one in self.undertrained]
         document["study_prior"] = None if self.study_prior is None else self.study_prior.to_dict()
         document["sources"] = [source.document() for source in self.sources]
         return document | self.of_rollouts
 
 
-def _called(fit: LawOnRows) -> str:
+def _spec_with_ties(fit: LawOnRows) -> str:
     """Return a law's spec with its ties."""
     ties = "".join(f", {'='.join(group)}" for group in fit.options.restraint.tied)
     return f"{fit.law.spec}{ties}"

@@ -32,7 +32,7 @@ from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.members import Member
 from cptlaw.fitting.provenance import Provenance
 from cptlaw.fitting.rollouts import Rollout, directions, repeated_source_fit, rollout_errors, rollouts
-from cptlaw.fitting.shared_error import AREA, brief_bases
+from cptlaw.fitting.shared_error import AREA, undertrained_bases
 from cptlaw.fitting.solving.options import Options
 from cptlaw.fitting.solving.origin import provenance_of
 from cptlaw.fitting.solving.training_rows import training_rows
@@ -48,7 +48,7 @@ from cptlaw.units import input_text
 
 STARTS = 4  # of each law: with a prior on every parameter, searches agree
 FEW_ROWS = 4  # below which a forecast is what other studies say, moved to these rows
-ODD = ("suspected-units", "suspected-mix-up")
+OF_ROWS = ("suspected-units", "suspected-mix-up")  # findings about rows, whichever law reads them
 HEAVY = 0.05  # weight from which a law decides what forecasts see
 MANY_ROWS = 400  # from which fewer starts do
 INPUTS = ("n_params", "tokens", "samples", "replay", "ptpp", "lr_peak", "lr_pretrain", *WHOLE, AREA)
@@ -221,15 +221,19 @@ def _averaged(
         folds=tuple(folds),
         data=_inputs_and_losses(adapted, any(fit.law.needs_schedules for _, fit, _ in fits)),
         base=table.base_losses(name),
-        findings=by_severity([*rows.findings, *of_design(rows, adapted, folds), *_odd(members), *_unread(members)]),
+        findings=by_severity(
+            [*rows.findings, *of_design(rows, adapted, folds), *_row_findings(members), *_unread_factors(members)]
+        ),
         provenance=provenance,
         skipped=skipped,
         # Base models are known however the rows are chosen.
         sources=tuple(replace(fit, base=table.base_losses(fit.on)) for fit in of_source),
     )
-    # What is left out for the forecasts of others still says what its own runs come to.
-    brief = rows.of_brief
-    return replace(result, brief=brief_bases(brief, result.predict(brief)), _cache={}) if len(brief) else result
+    left_out = rows.of_undertrained
+    if not len(left_out):
+        return result
+    # Rows that are left out for the forecasts of others still correct those of their own base models.
+    return replace(result, undertrained=undertrained_bases(left_out, result.predict(left_out)), _cache={})
 
 
 def _inputs_and_losses(rows: pd.DataFrame, steps: bool) -> pd.DataFrame:
@@ -277,12 +281,12 @@ def of_design(rows: Chosen, adapted: pd.DataFrame, folds: list[Rollout]) -> Iter
             )
 
 
-def _odd(members: tuple[Member, ...]) -> list[Finding]:
-    """Return what is odd about the rows themselves, whichever law reads them."""
-    return [one for one in members[0].fit.findings if one.code in ODD]
+def _row_findings(members: tuple[Member, ...]) -> list[Finding]:
+    """Return the findings about the rows themselves, which are the same whichever law reads them."""
+    return [one for one in members[0].fit.findings if one.code in OF_ROWS]
 
 
-def _unread(members: tuple[Member, ...]) -> list[Finding]:
+def _unread_factors(members: tuple[Member, ...]) -> list[Finding]:
     """Return the factors that move the loss and that no law of weight reads."""
     heavy = [member.fit for member in members if member.weight >= HEAVY] or [members[0].fit]
     if not all(any(one.code == "unread-factor" for one in fit.findings) for fit in heavy):

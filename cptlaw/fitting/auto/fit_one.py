@@ -37,7 +37,7 @@ def fit_one(chosen: Law, table: Runs, on: str, where: str | None, how: HowToFit)
     table, _ = by_corpus(table, on, where)
     training = training_rows(chosen, table, on, where, how.get("schedules"))
     if not plain and reads_priors(chosen):
-        training, table = without_brief(training, table, where)
+        training, table = without_undertrained_rows(training, table, where)
     candidate = Candidate(chosen, firm=chosen.name in FIRM)
     candidate = add_corpus_prior(candidate, training.frame, as_fitted(others, training.on), training.on, seed)
     if isinstance(candidate, CorpusPrior):
@@ -98,7 +98,7 @@ def _with_rollouts(fitted: LawFit, source: LawFit | None, added: tuple[str, ...]
     )
 
 
-def without_brief(training: TrainingRows, table: Runs, where: str | None) -> tuple[TrainingRows, Runs]:
+def without_undertrained_rows(training: TrainingRows, table: Runs, where: str | None) -> tuple[TrainingRows, Runs]:
     """Return rows and table without models that were trained too briefly for any law, as law auto leaves them out."""
     rows = table.on(training.on)
     rows = rows if where is None else rows.where(where)

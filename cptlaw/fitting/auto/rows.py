@@ -58,8 +58,8 @@ class Chosen:
         Whether they are loss curves of models from scratch, with their forward areas (`curve_tables`).
     pretraining
         The fewest tokens of pre-training of a base model that is not left out as under-trained.
-    of_brief
-        The rows of those that are.
+    of_undertrained
+        The rows of base models that are left out as under-trained.
     """
 
     runs: Runs
@@ -67,7 +67,7 @@ class Chosen:
     findings: tuple[Finding, ...]
     is_curves: bool = False
     pretraining: float = 0.0
-    of_brief: pd.DataFrame = field(default_factory=pd.DataFrame)
+    of_undertrained: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property
     def frame(self) -> pd.DataFrame:

@@ -109,8 +109,8 @@ def _without_short_pretraining(rows: Chosen, role: Role) -> Chosen:
         "To fit them all the same, name a law with restraint none.",
         remedy=Remedy("law"),
     )
-    brief = frame[~kept & trained(frame)]
-    return replace(rows.without(kept, finding), pretraining=float(tokens[kept].min()), of_brief=brief)
+    undertrained = frame[~kept & trained(frame)]
+    return replace(rows.without(kept, finding), pretraining=float(tokens[kept].min()), of_undertrained=undertrained)
 
 
 def _lowest_kept(

@@ -16,7 +16,7 @@ from cptlaw.fitting.solving.law_on_rows import LawOnRows
 from cptlaw.fitting.solving.student import t_quantile
 from cptlaw.fitting.uncertainty.discrepancy import discrepancy, usual_rate
 from cptlaw.fitting.uncertainty.profile import noise, profiles
-from cptlaw.fitting.uncertainty.traces import BOTH
+from cptlaw.fitting.uncertainty.traces import BOTH_SIDES
 from cptlaw.laws.calculus import Array
 from cptlaw.runs.points import PointsLike
 
@@ -132,7 +132,7 @@ def log_quantiles(
         chance = asked[:, None]
         return np.where(chance == 0.5, values, np.where(chance < 0.5, -np.inf, np.inf))
     forms = discrepancy(fit, frame, several)
-    sides = tuple(side for side in BOTH if (side * (asked - 0.5) > 0).any())
+    sides = tuple(side for side in BOTH_SIDES if (side * (asked - 0.5) > 0).any())
     for coverage, ends, form in zip(several, profiles(fit, frame, several, most, sides), forms, strict=True):
         scatter = np.hypot(form, measurement_scatter(fit, coverage) if measured else 0.0)
         for j in np.flatnonzero(np.isclose(coverages, coverage, atol=1e-11)):

@@ -20,7 +20,7 @@ from cptlaw.fitting.solving.huber import FLOOR_ROWS, noise_variance, noise_weigh
 from cptlaw.fitting.solving.identifiability import jacobian
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
 from cptlaw.fitting.solving.student import t_quantile
-from cptlaw.fitting.uncertainty.traces import BOTH, Trace, Tracer, side_by_side
+from cptlaw.fitting.uncertainty.traces import BOTH_SIDES, Trace, Tracer, side_by_side
 from cptlaw.fitting.uncertainty.units import units_along
 from cptlaw.laws.calculus import Array, Letters, Positive
 
@@ -67,7 +67,7 @@ def profiles(
     frame: pd.DataFrame,
     probabilities: Sequence[float],
     most: int | None = None,
-    sides: tuple[int, ...] = BOTH,
+    sides: tuple[int, ...] = BOTH_SIDES,
 ) -> Array:
     """Return the ranges of fitted log losses that the data allows at each row, shape (probabilities, n, 2).
 

@@ -30,7 +30,7 @@ FAR_WALL = 1.5  # times the farthest distance allowed
 STEPS = 60  # of each descent
 TOLERANCE = 2e-4  # of each descent, in shares of the rise that is allowed
 STIFFNESS = 30.0  # of the penalty, in rows of data
-BOTH = (-1, 1)  # sides of a trace: lower losses and higher ones
+BOTH_SIDES = (-1, 1)  # sides of a trace: lower losses and higher ones
 FLAT = 1e-10  # of the largest curvature, below which a direction counts as this flat
 
 
@@ -46,14 +46,14 @@ class Trace:
         The forecast there.
     rise
         The objective there, priors included, above that of the fit.
-    settled
-        Whether the descent that ended there had settled: only then does its rise refuse a loss.
+    finished
+        Whether the descent that ended there had steps left: only then does its rise refuse a loss.
     """
 
     at: Array
     log_loss: Array
     rise: Array
-    settled: NDArray[np.bool_]
+    finished: NDArray[np.bool_]
 
     def ends(self, centre: float, limit: float) -> tuple[float, float]:
         """Return the log losses at which the profile reaches a limit, infinite where it does not."""
@@ -107,7 +107,7 @@ class Tracer:
         kept: Tracer = fit._cache["tracer"]
         return kept
 
-    def trace(self, rows: Letters, limits: Array, sides: tuple[int, ...] = BOTH) -> list[Trace]:
+    def trace(self, rows: Letters, limits: Array, sides: tuple[int, ...] = BOTH_SIDES) -> list[Trace]:
         """Follow the profile from the optima until the rise passes the limit of each row, on the sides asked for.
 
         Parameters
@@ -123,8 +123,8 @@ class Tracer:
         best = self.optima[0]
         gradients = jacobian(problem, best[:k], best[k:], at=rows)
         there = self.log_losses(self.optima, rows)  # (optima, n)
-        settled = np.ones(len(self.optima), dtype=bool)
-        traces = [Trace(self.optima, there[:, i], self.rise, settled) for i in range(len(limits))]
+        finished = np.ones(len(self.optima), dtype=bool)
+        traces = [Trace(self.optima, there[:, i], self.rise, finished) for i in range(len(limits))]
         centres = there[0]
         shifts = gradients @ self.inverse
         variance = np.maximum(np.sum(shifts * gradients, axis=1), 1e-300)
@@ -134,7 +134,7 @@ class Tracer:
             # Where a parabola with the curvature of the optimum would meet the limit: right for most rows, and only a
             # first guess.
             end = float(np.clip(np.sqrt(2.0 * limit * spread), NEAREST, FARTHEST / FIRST[1]))
-            near = _drawn(end * FIRST, end, limit)
+            near = _requests_for(end * FIRST, end, limit)
             asked.append(np.concatenate([side * near[::side] for side in sides]))
             # From the optimum the way is long, and cut by the most that a step may be; from near places it is not.
             far = AFAR[near[-1] < AFAR]
@@ -162,7 +162,9 @@ class Tracer:
             for i, trace in enumerate(traces):
                 if len(asked[i]):
                     away = trace.log_loss - centres[i]
-                    next_ones = [side * _ask_next(side * away, trace, limits[i], states[i][side]) for side in sides]
+                    next_ones = [
+                        side * _next_requests(side * away, trace, limits[i], states[i][side]) for side in sides
+                    ]
                     asked[i] = np.concatenate([*next_ones, later[i]])
             later = [np.zeros(0)] * len(traces)
         return traces
@@ -195,13 +197,13 @@ class Tracer:
         problem = self.goal.problem
         guess = np.clip(guess, problem.low, problem.high)
         both = np.concatenate([start, guess])
-        goal = self._drawn_to(rows, np.tile(of_row, 2), np.tile(wanted, 2))
+        goal = self._pulled_to(rows, np.tile(of_row, 2), np.tile(wanted, 2))
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             total = goal.evaluate(both, 1)["total"].reshape(2, -1)
         # A guess of the linear profile can lie across a bend, and what was met before it need not.
         return np.where((total[1] < total[0])[:, None], guess, start)
 
-    def _drawn_to(self, rows: Letters, of_row: NDArray[np.int_], wanted: Array) -> Objective:
+    def _pulled_to(self, rows: Letters, of_row: NDArray[np.int_], wanted: Array) -> Objective:
         return replace(self.goal, forecast=ForecastPenalty(at_rows(rows, of_row), wanted, STIFFNESS))
 
     def _descend(
@@ -215,18 +217,18 @@ class Tracer:
     ) -> None:
         """Descend to the wanted values and add where each ended to the trace of its row."""
         problem, k = self.goal.problem, self.goal.problem.k
-        goal = self._drawn_to(rows, of_row, wanted)
+        goal = self._pulled_to(rows, of_row, wanted)
         solution = newton.descend(goal, start[:, :k], start[:, k:], STEPS, *ends)
         at = np.concatenate([solution.c, solution.z], axis=1)
         rise = solution.objective + penalty_of(problem, at, self.goal.penalty) - self.least
-        settled = solution.status != newton.OUT_OF_STEPS
+        finished = solution.status != newton.OUT_OF_STEPS
         for i in np.unique(of_row):
             trace, mine = traces[i], of_row == i
             there = self.log_losses(at[mine], _one(rows, i))[:, 0]
             trace.at = np.concatenate([trace.at, at[mine]])
             trace.log_loss = np.concatenate([trace.log_loss, there])
             trace.rise = np.concatenate([trace.rise, rise[mine]])
-            trace.settled = np.concatenate([trace.settled, settled[mine]])
+            trace.finished = np.concatenate([trace.finished, finished[mine]])
 
 
 @dataclass
@@ -234,7 +236,7 @@ class _Side:
     """How the search on one side of a trace goes: the gap that is left, and rounds that left it as it was."""
 
     gap: float = np.inf
-    in_vain: int = 0
+    rounds_in_vain: int = 0
 
 
 def side_by_side(rows: Letters) -> bool:
@@ -256,8 +258,8 @@ def _one(rows: Letters, i: int) -> Letters:
     return Letters(**{name: column[i : i + 1] for name, column in vars(rows).items()})
 
 
-def _drawn(distance: Array, end: float, limit: float) -> Array:
-    """Return what to ask for so that descents end at these distances, the rise being `limit` at `end`; each once.
+def _requests_for(distance: Array, end: float, limit: float) -> Array:
+    """Return the distances to request so that descents end at `distance`, the rise being `limit` at `end`; each once.
 
     The penalty is no wall: the profile's own slope holds the forecast back, the farther the steeper.
     """
@@ -265,33 +267,33 @@ def _drawn(distance: Array, end: float, limit: float) -> Array:
     return np.unique(np.minimum(asked, np.maximum(distance, FARTHEST)))
 
 
-def _ask_next(distance: Array, trace: Trace, limit: float, side: _Side) -> Array:
+def _next_requests(distance: Array, trace: Trace, limit: float, side: _Side) -> Array:
     """Return distances on one side to ask for next: from the farthest one allowed to beyond the end of the profile.
 
-    Only places whose descent settled can say what is not allowed. The search goes past others. Where two rounds bring
+    Only places whose descent finished can say what is not allowed. The search goes past others. Where two rounds bring
     nothing, as where the profile jumps, no more is asked.
     """
-    last, height, beyond, high = _bracket(distance, trace.rise, trace.settled, limit)
+    last, height, beyond, high = _bracket(distance, trace.rise, trace.finished, limit)
     wall = FARTHEST if beyond is None else beyond
     gap = np.log(wall / max(last, NEAREST))
-    side.in_vain = side.in_vain + 1 if gap > STUCK * side.gap else 0
+    side.rounds_in_vain = side.rounds_in_vain + 1 if gap > STUCK * side.gap else 0
     side.gap = gap
-    if last >= 0.9 * FARTHEST or wall - last <= CLOSE * last or side.in_vain > 1:
+    if last >= 0.9 * FARTHEST or wall - last <= CLOSE * last or side.rounds_in_vain > 1:
         return np.zeros(0)
     if beyond is None:
         step = min(wall - last, max(2.0 * last, NEAREST))
-        return _drawn(last + step * np.array([0.25, 0.5, 1.0, 1.5]), last + step, limit)
+        return _requests_for(last + step * np.array([0.25, 0.5, 1.0, 1.5]), last + step, limit)
     # The root of the rise is close to linear in the distance: ask a little to either side of where it meets the limit,
     # and half-way on a scale of ratios, where the wall is far.
     end = last + (np.sqrt(limit) - height) / (high - height) * (beyond - last)
     near = np.array([end - 0.35 * CLOSE * end, end + 0.35 * CLOSE * end])
     if beyond > FAR_WALL * last:
         near = np.append(near, np.sqrt(max(last, NEAREST, 1e-3 * beyond) * beyond))
-    return _drawn(np.clip(near, last + 0.1 * (end - last), beyond), end, limit)
+    return _requests_for(np.clip(near, last + 0.1 * (end - last), beyond), end, limit)
 
 
 def _bracket(
-    distance: Array, rise: Array, settled: NDArray[np.bool_], limit: float
+    distance: Array, rise: Array, finished: NDArray[np.bool_], limit: float
 ) -> tuple[float, float, float | None, float]:
     """Return the farthest distance allowed and the nearest one refused beyond it, each with the root of its rise."""
     root = np.sqrt(np.maximum(rise, 0.0))
@@ -300,7 +302,7 @@ def _bracket(
     if len(allowed):
         j = allowed[distance[allowed].argmax()]
         last, height = float(distance[j]), float(root[j])
-    refused = np.flatnonzero((distance > last) & (rise > limit) & settled)
+    refused = np.flatnonzero((distance > last) & (rise > limit) & finished)
     if not len(refused):
         return last, height, None, np.inf
     j = refused[distance[refused].argmin()]

@@ -147,7 +147,7 @@ def compare(
     rows = [_row(name, outcome, common) for name, outcome in outcomes.items()]
     table = pd.DataFrame(rows).sort_values("huber_log", kind="stable", na_position="last", ignore_index=True)
     judged = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, _Outcome)}
-    return ComparisonFrame(_judged(table, judged, common))
+    return ComparisonFrame(_with_differences(table, judged, common))
 
 
 spell_out(compare, HowToCompare, {"seed": 0})
@@ -247,8 +247,8 @@ def _row(name: str, outcome: _Outcome | str, common: list[str]) -> dict[str, Any
     }
 
 
-def _judged(table: pd.DataFrame, outcomes: dict[str, _Outcome], common: list[str]) -> pd.DataFrame:
-    """Add to scores how sure their differences are, and diagnostics in short."""
+def _with_differences(table: pd.DataFrame, outcomes: dict[str, _Outcome], common: list[str]) -> pd.DataFrame:
+    """Add each law's difference from the best with its standard error, and the codes of its findings."""
     errors = pd.concat({name: _log_errors(outcome, common) for name, outcome in outcomes.items()}, axis=1)
     errors = errors.dropna()  # rows that every law has forecast
     tests = pd.concat({label: next(iter(outcomes.values())).folds[label].test for label in common})
@@ -316,7 +316,7 @@ def _forecast_folds(
             progress(f"{candidate.spec}: {fold.label}")
     if not scored:
         raise FitError(f"law {candidate.spec} could not be fitted in any fold: {'; '.join(skipped[:2])}")
-    findings = _count(by_fold) if len(folds) > 1 else by_fold[0]
+    findings = _once_with_counts(by_fold) if len(folds) > 1 else by_fold[0]
     if not candidate.forecasts:
         findings = [
             Finding("info", "oracle", "fitted on the test rows themselves: a bound for this shape of law, no forecast.")
@@ -334,8 +334,8 @@ def _forecast_folds(
     return _Outcome(candidate, scored, tuple(findings))
 
 
-def _count(by_fold: Sequence[Sequence[Finding]]) -> list[Finding]:
-    """Say once in how many folds a finding came up, with the words of the first."""
+def _once_with_counts(by_fold: Sequence[Sequence[Finding]]) -> list[Finding]:
+    """Return one finding per code, the first of its kind, with the number of folds that have it in its message."""
     first: dict[str, Finding] = {}
     count: Counter[str] = Counter()
     for findings in by_fold:

@@ -36,7 +36,7 @@ NOISE_COUNTS = 3.0  # so many effective points
 LEVEL = 0.002  # sd of a run's level: seed noise is .0003 to .0011 nats for large models, ten times that for tiny ones
 MISFIT = 0.004  # sd of what the law misses, in log loss, for each factor e in steps beyond the last row
 ROUNDS = 3  # of mode, noise and correlation, which depend on each other
-BOLD = 2.5  # residuals, in sd, from which a point counts less
+HUBER = 2.5  # residuals, in sd, from which a point counts less, as in Huber's function
 # sd between runs of the logarithms of the law's coordinates, where other runs are the prior.
 BETWEEN = {"L0": 0.004, "A": 0.1, "alpha": 0.1, "B": 0.1, "beta": 0.1}
 BETWEEN_SHAPES = 0.2
@@ -108,7 +108,7 @@ class Posterior:
             Its step over that of the run's last row.
         """
         gain = self.gain(row, run, now)
-        slopes = _differences(self._log_losses(row, run), self.mode)
+        slopes = _central_differences(self._log_losses(row, run), self.mode)
         doubt = np.einsum("np,pq,nq->n", slopes, self.covariance, slopes)[0]
         variance = doubt + (MISFIT * math.log(max(ahead, 1.0))) ** 2 + np.square(FORM * gain) + self.noise**2
         return self.log_loss(row, run), math.sqrt(variance)
@@ -185,10 +185,12 @@ def posterior(coordinates: Coordinates, frame: pd.DataFrame, prior: Normal) -> P
 
         def residuals(xs: Array, scale: Array = scale) -> Array:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                bold = errors(xs) / scale
+                scaled = errors(xs) / scale
             # Huber as a square: beyond BOLD the square root of what Huber's function would be.
-            size = np.where(np.isfinite(bold), np.abs(bold), 1e6)
-            tame = np.where(size <= BOLD, bold, np.sign(bold) * np.sqrt(2 * BOLD * np.maximum(size, BOLD) - BOLD**2))
+            size = np.where(np.isfinite(scaled), np.abs(scaled), 1e6)
+            tame = np.where(
+                size <= HUBER, scaled, np.sign(scaled) * np.sqrt(2 * HUBER * np.maximum(size, HUBER) - HUBER**2)
+            )
             return np.concatenate([np.where(np.isfinite(tame), tame, 1e3), restraint(xs)], axis=1)
 
         # Where other runs are known the mode is near them; published priors are wide enough for a second valley.
@@ -203,17 +205,17 @@ def posterior(coordinates: Coordinates, frame: pd.DataFrame, prior: Normal) -> P
             times[i] = correlation_time(error[run_of_row == i])
         # A run's level takes up what its points have in common, and a long correlation counts its points as few.
         effective = np.bincount(run_of_row) / times
-        squares = float(np.sum(np.minimum(error**2, (BOLD * noise) ** 2) / times[run_of_row]))
+        squares = float(np.sum(np.minimum(error**2, (HUBER * noise) ** 2) / times[run_of_row]))
         noise = math.sqrt((NOISE_COUNTS * NOISE**2 + squares) / (NOISE_COUNTS + float(effective.sum())))
-    slopes = _differences(errors, mode) / (noise * np.sqrt(times[run_of_row]))[:, None]
-    held = _differences(restraint, mode)
+    slopes = _central_differences(errors, mode) / (noise * np.sqrt(times[run_of_row]))[:, None]
+    held = _central_differences(restraint, mode)
     # Laplace's approximation: Gauss-Newton curvature of the data and of the prior at the mode. Chains would say the
     # same at a hundred times the price.
     information = slopes.T @ slopes + held.T @ held
     covariance = np.linalg.inv(information)
     # The effective number of parameters: what the data says of each, against what data and prior say together (as in
     # ridge regression).
-    used = float(np.trace(covariance @ (slopes.T @ slopes)))  # parameters that the data determine, in effect
+    used = float(np.trace(covariance @ (slopes.T @ slopes)))
     freedom = NOISE_COUNTS + max(float(effective.sum()) - used, 0.0)
     return Posterior(
         coordinates, runs, mode, covariance, noise, dict(zip(runs, map(float, effective), strict=True)), freedom
@@ -235,7 +237,7 @@ def _descent(residuals: Many, start: Array, sds: Array) -> OptimizeResult:
         return values
 
     def slopes(x: Array) -> Array:
-        return _differences(residuals, x)
+        return _central_differences(residuals, x)
 
     return least_squares(at, start, jac=slopes, method="lm", x_scale=sds, max_nfev=EVALUATIONS, ftol=1e-6, xtol=1e-6)
 
@@ -255,7 +257,7 @@ def _log_law(coordinates: Coordinates, xs: Array, rows: Letters) -> Array:
     return logs
 
 
-def _differences(function: Many, x: Array) -> Array:
+def _central_differences(function: Many, x: Array) -> Array:
     """Return central differences, (n, p), of a function of coordinates (s, p)."""
     # All coordinates at once: a law is evaluated on many parameter vectors for about the price of one.
     ahead = np.eye(len(x)) * STEP

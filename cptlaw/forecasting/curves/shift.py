@@ -28,7 +28,7 @@ from cptlaw.schedules import SchedulesLike, areas, read_schedules
 
 FORMS = ("power", "exponential")
 AGAINST = ("s1_cpt", "step")
-KEPT_UP = 1.3  # steps of the control run may lie this many of its own gaps away
+SPARE_GAPS = 1.3  # how far beyond its ends the control run's losses are used, in gaps between its steps
 
 
 def shift_of_runs(
@@ -77,7 +77,7 @@ def shift_of_runs(
                 f"control={control!r}: no such run of CPT on {on}.{did_you_mean(control, sorted(set(run)))} Name a run "
                 f"that went on with the old corpus, or give a fit of a law without a shift."
             )
-        without = _of_run(frame[run == control], frame, control)
+        without = _control_losses(frame[run == control], frame, control)
         frame, without = frame[(run != control).to_numpy()], without[(run != control).to_numpy()]
     elif isinstance(control, LawFit) and isinstance(control.law, CurveLaw):
         without = np.asarray(control.predict(control.law.attach(frame, known)), dtype=float)
@@ -95,14 +95,14 @@ def shift_of_runs(
     return result.assign(s1_cpt=area, loss=loss, without=without, shift=loss - without)
 
 
-def _of_run(control: pd.DataFrame, frame: pd.DataFrame, name: str) -> Array:
+def _control_losses(control: pd.DataFrame, frame: pd.DataFrame, name: str) -> Array:
     """Return the losses of the control run at the steps of all rows."""
     rows = control.sort_values("step")
     step, loss = rows["step"].to_numpy(dtype=float), rows["loss"].to_numpy(dtype=float)
     asked = frame["step"].to_numpy(dtype=float)
     # Two runs seldom measure at the very same steps; about a gap beyond its end the control curve is still as good as
     # known.
-    spare = KEPT_UP * (float(np.diff(step).max()) if len(step) > 1 else 0.0)
+    spare = SPARE_GAPS * (float(np.diff(step).max()) if len(step) > 1 else 0.0)
     outside = (asked < step[0] - spare) | (asked > step[-1] + spare)
     if outside.any():
         i = int(np.flatnonzero(outside)[0])
@@ -144,7 +144,7 @@ class ShiftFit(Result):
     def predict(self, x: ArrayLike) -> Array:
         """Return the shift at steps, or at forward areas of CPT."""
         at = np.asarray(x, dtype=float)
-        values: Array = self.params["B"] * _unit(at, self.params["E"], self.params.get("beta"))
+        values: Array = self.params["B"] * _unit_shift(at, self.params["E"], self.params.get("beta"))
         return values
 
     @property
@@ -206,7 +206,7 @@ def fit_shift(
     if len(x) <= size or not np.isfinite(x).all() or not np.isfinite(y).all() or x.max() <= 0 or x.min() < 0:
         raise DataError(f"{len(x)} points of the shift: expected more than {size}, finite, along CPT ({against} >= 0).")
     speed, bend = _search(x, y, form)
-    column = _unit(x, speed, bend)
+    column = _unit_shift(x, speed, bend)
     amplitude = float(column @ y / max(float(column @ column), 1e-300))
     residual = y - amplitude * column
     spread = float(np.sum((y - y.mean()) ** 2))
@@ -222,7 +222,8 @@ def fit_shift(
     )
 
 
-def _unit(x: Array, speed: float, bend: float | None) -> Array:
+def _unit_shift(x: Array, speed: float, bend: float | None) -> Array:
+    """Return the shift for B = 1: of the power form, or of the exponential one without a bend."""
     values: Array = -np.expm1(-speed * x) if bend is None else -np.expm1(-bend * np.log1p(speed * x))
     return values
 
@@ -239,7 +240,7 @@ def _search(x: Array, y: Array, form: str) -> tuple[float, float | None]:
         bounds.append((math.log(1e-4), math.log(1e2)))
 
     def missed(v: Array) -> Array:
-        column = _unit(x, math.exp(v[0]), math.exp(v[1]) if len(v) > 1 else None)
+        column = _unit_shift(x, math.exp(v[0]), math.exp(v[1]) if len(v) > 1 else None)
         values: Array = y - column * (column @ y / max(float(column @ column), 1e-300))
         return values
 

@@ -29,7 +29,7 @@ from cptlaw.schedules import Schedule, SchedulesLike, areas, read_schedules
 from cptlaw.units import parse_probability
 
 LEAST = 3  # rows of a run after its start, from which it is forecast
-WIDER = 2.0  # times the spread of a prior, for one that is believed less
+WIDER = 2.0  # factor on the spread of a prior, for its version with less weight
 MOST = 120  # rows of one run that are looked at; longer logs are grouped
 EARLY = 1000  # steps after the warm-up of a training from scratch that break the laws, at most a third of the log
 ALIKE = ("n_params", "ptpp", "replay", "domain", "tokenizer", "batch_tokens")  # columns in which runs must agree
@@ -123,12 +123,12 @@ def forecast_run(
         ]
         rows += [row for one in result if not isinstance(one, Finding) for row in one]
         skipped += [one for one in result if isinstance(one, Finding)]
-        skipped += _of_one_loss(name, plans[name], [table.role(on) for on in evals])
+        skipped += _missing_loss(name, plans[name], [table.role(on) for on in evals])
     if not rows:
         reasons = " ".join(f"{finding.message} {finding.advice}" for finding in skipped)
         raise DataError(f"{table.label}: nothing can be forecast yet. {reasons}")
     if run is None:
-        skipped += _of_no_schedule([name for name in names if name not in plans])
+        skipped += _runs_without_schedule([name for name in names if name not in plans])
     units = dict.fromkeys(loss_unit(part) for _, part in frame.groupby("eval", observed=True))
     return RunForecast(pd.DataFrame(rows), interval, by_severity(skipped), " or ".join(units))
 
@@ -207,13 +207,13 @@ def _forecast_of_eval(
         )
     every = table.on(on).frame
     own = every[every["run"].astype(str) == name]
-    notes = list(_other_rate(own, plan, name))
-    like = _alike(every, own, name, plans)
+    notes = list(_rate_off_plan(own, plan, name))
+    like = _runs_alike(every, own, name, plans)
     try:
-        frame = _on_the_law(chosen, pd.concat([own, like]), plans, table.label)
+        frame = _rows_of_law(chosen, pd.concat([own, like]), plans, table.label)
     except DataError as error:
         like = like[like["run"].astype(str).isin(list(plans))]
-        frame = _on_the_law(chosen, pd.concat([own, like]), plans, table.label)
+        frame = _rows_of_law(chosen, pd.concat([own, like]), plans, table.label)
         notes.append(Finding("info", "others-unread", f"Runs without a schedule are not used. {error}"))
     mine = (frame["run"].astype(str) == name).to_numpy()
     ours, theirs = frame[mine], frame[~mine]
@@ -239,13 +239,13 @@ def _forecast_of_eval(
     first = plan.n_pretrain if plan.n_cpt else 0
     progress = max(last - first, 0) / (plan.n_steps - first)
     learnt = average(coordinates, kept, priors, kept["_at"].to_numpy(dtype=float), float(first))
-    asked = _asked(last, plan.n_steps, spacing)
-    # In CPT the shift moves the loss as well, of which a line in log steps knows nothing.
-    apart = plan.n_cpt or law_name is not None or _others_decay(theirs, plans)
-    decay = None if apart else Decay.of_plan(plan, first)
+    asked = _forecast_steps(last, plan.n_steps, spacing)
+    # In CPT the shift moves the loss as well, which the line of `Decay` does not have: then the law forecasts alone.
+    law_alone = plan.n_cpt or law_name is not None or _others_decay(theirs, plans)
+    decay = None if law_alone else Decay.of_plan(plan, first)
     steps, log_loss = ours["_at"].to_numpy(dtype=float) - first, np.log(ours["loss"].to_numpy(dtype=float))
     of_decay = None if decay is None else decay.forecast(steps, log_loss, (asked - first).astype(float))
-    notes += [] if role == "source" else _rising(plan, ours, name)
+    notes += [] if role == "source" else _rise_in_decay(plan, ours, name)
     inputs = pd.DataFrame(chosen.read(plan, asked))
     common = {
         "last_step": max(last - first, 0),
@@ -255,7 +255,7 @@ def _forecast_of_eval(
         "others": int(theirs["run"].nunique()),
         "n_effective": float(learnt.weights @ [one.effective[name] for one in learnt.posteriors]),
     }
-    findings = by_severity([*notes, *_of_early(plan, last, len(theirs) > 0)])
+    findings = by_severity([*notes, *_annealing_ahead(plan, last, len(theirs) > 0)])
     result = []
     for i, step in enumerate(asked.tolist()):
         if decay is not None and of_decay is not None and step - first > decay.begins:
@@ -271,7 +271,7 @@ def _forecast_of_eval(
     return result
 
 
-def _asked(last: int, end: int, spacing: int | None) -> NDArray[np.intp]:
+def _forecast_steps(last: int, end: int, spacing: int | None) -> NDArray[np.intp]:
     """Return the steps that are forecast: the end, and those on the way there."""
     return np.array([end] if spacing is None else [*range(last + spacing, end, spacing), end])
 
@@ -282,7 +282,7 @@ def _others_decay(theirs: pd.DataFrame, plans: Mapping[str, Schedule]) -> bool:
     return any(name not in plans or plans[name].lr[-1] < (1.0 - FALL) * plans[name].lr.max() for name in names)
 
 
-def _rising(plan: Schedule, ours: pd.DataFrame, name: str) -> Iterator[Finding]:
+def _rise_in_decay(plan: Schedule, ours: pd.DataFrame, name: str) -> Iterator[Finding]:
     """Say where the loss rises while the rate falls."""
     at, log_loss = ours["_at"].to_numpy(dtype=int), np.log(ours["loss"].to_numpy(dtype=float))
     rate = plan.lr[at]
@@ -312,7 +312,7 @@ def _law_of(plan: Schedule) -> str:
     return "cpt-dynamics" if plan.n_pretrain else "cpt-dynamics:open_base=true"
 
 
-def _alike(every: pd.DataFrame, own: pd.DataFrame, name: str, plans: Mapping[str, Schedule]) -> pd.DataFrame:
+def _runs_alike(every: pd.DataFrame, own: pd.DataFrame, name: str, plans: Mapping[str, Schedule]) -> pd.DataFrame:
     """Return rows of other runs that agree with this one in size, base model and mix."""
     kept = every[every["run"].astype(str) != name]
     for column in ALIKE:
@@ -326,7 +326,7 @@ def _alike(every: pd.DataFrame, own: pd.DataFrame, name: str, plans: Mapping[str
     return kept[scheduled]
 
 
-def _on_the_law(law: CurveLaw, frame: pd.DataFrame, plans: Mapping[str, Schedule], label: str) -> pd.DataFrame:
+def _rows_of_law(law: CurveLaw, frame: pd.DataFrame, plans: Mapping[str, Schedule], label: str) -> pd.DataFrame:
     """Return the rows that a law can hold, by run and step, with its inputs and _at: steps counted across phases.
 
     Left out are the first steps of a training from scratch and, where its pre-training is not known, the base model.
@@ -351,7 +351,7 @@ def _on_the_law(law: CurveLaw, frame: pd.DataFrame, plans: Mapping[str, Schedule
     return table
 
 
-def _other_rate(own: pd.DataFrame, plan: Schedule, name: str) -> Iterator[Finding]:
+def _rate_off_plan(own: pd.DataFrame, plan: Schedule, name: str) -> Iterator[Finding]:
     """Say where the logged learning rate is not the planned one."""
     if "lr" not in own.columns or not own["lr"].notna().any():
         return
@@ -369,7 +369,7 @@ def _other_rate(own: pd.DataFrame, plan: Schedule, name: str) -> Iterator[Findin
         )
 
 
-def _of_no_schedule(names: list[str]) -> Iterator[Finding]:
+def _runs_without_schedule(names: list[str]) -> Iterator[Finding]:
     """Say which runs are not forecast because nothing says where they end."""
     if names:
         yield Finding(
@@ -381,7 +381,7 @@ def _of_no_schedule(names: list[str]) -> Iterator[Finding]:
         )
 
 
-def _of_one_loss(name: str, plan: Schedule, roles: list[str]) -> Iterator[Finding]:
+def _missing_loss(name: str, plan: Schedule, roles: list[str]) -> Iterator[Finding]:
     """Say where one of the two losses of continual pre-training is not there."""
     missing = [role for role in ("source", "target") if role not in roles]
     if plan.n_cpt and len(missing) == 1:
@@ -394,7 +394,7 @@ def _of_one_loss(name: str, plan: Schedule, roles: list[str]) -> Iterator[Findin
         )
 
 
-def _of_early(plan: Schedule, last: int, others: bool) -> Iterator[Finding]:
+def _annealing_ahead(plan: Schedule, last: int, others: bool) -> Iterator[Finding]:
     """Say what of the forecast is prior alone."""
     # Only where most of the annealing lies ahead and none behind: a fifth of it already seen tells its size.
     ahead = float(plan.lr[last] - plan.lr[-1])

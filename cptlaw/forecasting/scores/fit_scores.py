@@ -16,7 +16,7 @@ from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.forecasting.scores.derived import fingerprint_of, with_derived
 from cptlaw.forecasting.scores.joint import Joint, join
 from cptlaw.forecasting.scores.members import PlannedMember, ScoreMember
-from cptlaw.forecasting.scores.rollouts import ModelCut, carrier_in, folds_of, rolled
+from cptlaw.forecasting.scores.rollouts import ModelCut, carrier_in, folds_of, forecast_members
 from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.forecasting.scores.weights import Doubted, scale_of_losses, weighed
 from cptlaw.laws.score_law import Array, score_law
@@ -120,7 +120,9 @@ def rollouts_of(
     """Return what rollouts say of members and their doubt, the carrying losses forecast in them too."""
     # Once for each rollout, not once for each member: several members read one loss.
     carried = [{one: carrier_in(fit, joint, fold) for one, fit in carriers.items()} for fold in folds]
-    seen = [list(rolled(plans, joint, fold, losses_in)) for fold, losses_in in zip(folds, carried, strict=True)]
+    seen = [
+        list(forecast_members(plans, joint, fold, losses_in)) for fold, losses_in in zip(folds, carried, strict=True)
+    ]
     return replace(weighed(joint, plans, folds, seen), loss_scale=scale_of_losses(carried))
 
 

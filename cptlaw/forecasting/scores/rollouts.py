@@ -163,7 +163,7 @@ class Rolled:
     rows: list[int]
 
 
-def rolled(
+def forecast_members(
     plans: Sequence[PlannedMember], joint: Joint, fold: ModelCut, forecast: Mapping[str, Carried | None]
 ) -> Iterator[Rolled | None]:
     """Fit every member to the lower models, forecast the higher ones, losses included; None where that fails."""

@@ -143,7 +143,7 @@ class ScoreFit(Saved):
         return max(heavy, key=lambda name: heavy[name]) if heavy else None
 
     @property
-    def carrying(self) -> Any:
+    def carrier_fit(self) -> Any:
         """The fit of that loss; ``None`` where all members are direct."""
         return None if self.carrier is None else self.losses[self.carrier]
 

@@ -104,7 +104,7 @@ def suggest(
         )
     if asked_law == AUTO:
         kept = {name: how[name] for name in ("seed", "schedules") if name in how}  # what `auto` does not choose itself
-        whole: Any = score.carrying if score is not None else fit_law(AUTO, table, on, where, **kept)
+        whole: Any = score.carrier_fit if score is not None else fit_law(AUTO, table, on, where, **kept)
         fit, at = _heaviest_that_reads(whole.fits, at)
         notes = [_heaviest(fit)]
     else:

@@ -111,13 +111,13 @@ def test_base_models_that_have_only_begun_are_left_out_where_the_others_show_the
 def test_base_models_that_are_left_out_still_say_what_their_own_runs_come_to(tmp_path):
     runs = cl.examples.load("en-fr-pilot")
     fit = cl.fit("auto", runs, "target", "replay <= 0.25 or tokens == 0")
-    assert {(one.n_params, one.ptpp) for one in fit.brief} == {(45936.0, 15.0), (75072.0, 15.0)}
+    assert {(one.n_params, one.ptpp) for one in fit.undertrained} == {(45936.0, 15.0), (75072.0, 15.0)}
     asked = (
         runs.on("target").where("replay == 0.5 and lr_schedule == 'constant' and lr_peak == 0.003 and atpp > 2").frame
     )
     own = ((asked["ptpp"] == 15) & (asked["n_params"] < 100e3)).to_numpy()
     assert own.any()
-    found, without = (one.predict(asked) for one in (fit, replace(fit, brief=(), _cache={})))
+    found, without = (one.predict(asked) for one in (fit, replace(fit, undertrained=(), _cache={})))
     error, plain = (float(np.mean(np.abs(one / asked["loss"] - 1)[own])) for one in (found, without))
     assert error < 0.5 * plain
     assert without[~own] == pytest.approx(found[~own])
