@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 RUN := $(VENV)/bin/python
+INSTALL ?= $(RUN) -m pip install --quiet --disable-pip-version-check
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
@@ -36,15 +37,15 @@ test-short: $(VENV)/.dev  ## a minute of it: the command line, files on disk, RE
 	$(RUN) -m pytest -n auto tests/cli tests/test_writing.py tests/test_units.py tests/test_docs.py
 
 test-training: $(VENV)/.dev $(VENV)/.training  ## the sweep: training, killing, resuming; the callback inside other trainers
-	$(RUN) -m pip install --quiet --disable-pip-version-check trl
+	$(INSTALL) trl
 	$(RUN) -m pytest -n auto tests/training cptlaw_sweep
 
 test-ray: $(VENV)/.dev $(VENV)/.training  ## a node of a Ray cluster is lost in mid-sweep
-	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[ray]'
+	$(INSTALL) --editable '.[ray]'
 	$(RUN) -m pytest -s tests/training/test_engine_ray.py
 
 test-slurm: $(VENV)/.dev $(VENV)/.training  ## a node of Debian's Slurm on the loopback is lost in mid-sweep (as root; minutes)
-	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[slurm]'
+	$(INSTALL) --editable '.[slurm]'
 	$(RUN) -m pytest -s -m '' tests/training/test_engine_slurm.py
 
 docs: $(VENV)/.docs  ## the site, in site/; a warning is an error
@@ -55,7 +56,7 @@ pages: $(VENV)/.dev  ## run the code of the pages and write what it prints into 
 
 wheel: $(VENV)/bin/python  ## build wheel and sdist, install each into a bare environment, and run what it installed
 	rm -rf dist .wheel
-	$(RUN) -m pip install --quiet --disable-pip-version-check build
+	$(INSTALL) build
 	$(RUN) -m build --outdir dist .
 	for package in dist/*.whl dist/*.tar.gz; do \
 		rm -rf .wheel && $(PYTHON) -m venv .wheel && .wheel/bin/python -m pip install --quiet --disable-pip-version-check $$package \
@@ -134,26 +135,26 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.core: $(VENV)/bin/python pyproject.toml
-	$(RUN) -m pip install --quiet --disable-pip-version-check --editable .
+	$(INSTALL) --editable .
 	@touch $@
 
 $(VENV)/.report: $(VENV)/bin/python pyproject.toml
-	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[report]'
+	$(INSTALL) --editable '.[report]'
 	@touch $@ $(VENV)/.core
 
 $(VENV)/.app: $(VENV)/bin/python pyproject.toml
-	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[app]'
+	$(INSTALL) --editable '.[app]'
 	@touch $@ $(VENV)/.core $(VENV)/.report
 
 $(VENV)/.docs: $(VENV)/bin/python pyproject.toml
-	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	$(INSTALL) --editable '.[docs]'
 	@touch $@ $(VENV)/.core
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml
-	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(INSTALL) --editable '.[dev]'
 	@touch $@ $(VENV)/.core $(VENV)/.report $(VENV)/.app
 
 $(VENV)/.training: $(VENV)/bin/python pyproject.toml
-	$(RUN) -m pip install --quiet --disable-pip-version-check $(TORCH)
-	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[training]'
+	$(INSTALL) $(TORCH)
+	$(INSTALL) --editable '.[training]'
 	@touch $@

@@ -20,11 +20,7 @@ axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="the a
 ROOT = Path(__file__).parents[1]
 SEARCHES = yaml.safe_load((ROOT / "docs" / "searches.yaml").read_text(encoding="utf-8"))
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = [
-    pytest.mark.skipif(BROWSER is None, reason="no Chromium on the path: apt-get install chromium"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.xdist_group("browser"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 # The worker of the site's own search, asked from here: it listens on the window, and its replies are kept.
 ASK = """async ({index, searches}) => {
     const tell = data => new Promise(done => {
@@ -54,6 +50,8 @@ def site(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def page(site):
+    if BROWSER is None:
+        pytest.skip("no Chromium on the path: apt-get install chromium")
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=BROWSER, args=["--headless", "--no-sandbox"])
         yield browser.new_page()

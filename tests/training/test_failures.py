@@ -146,13 +146,13 @@ def test_a_sweep_of_which_no_job_finished_ends_with_1(call, monkeypatch, tmp_pat
     assert call("sweep", "sweep.yaml")[0] == code
 
 
-@pytest.mark.parametrize("verb", [sweep_of, tune_lr])
-def test_a_second_sweep_in_a_folder_is_refused_and_touches_nothing(recipe, tmp_path, verb):
+def test_a_second_sweep_in_a_folder_is_refused_and_touches_nothing(recipe, tmp_path):
     path, place = recipe(), tmp_path / "out"
     sweep_of(path, place, workers=1)
     before = {file: file.stat().st_mtime_ns for file in place.rglob("*") if file.name != "sweep.lock"}
-    with Store(place).one_sweep(), pytest.raises(UsageError) as refused:
-        verb(path, place, workers=1)
-    assert str(place) in str(refused.value)
-    assert {file: file.stat().st_mtime_ns for file in place.rglob("*") if file.name != "sweep.lock"} == before
+    for verb in (sweep_of, tune_lr):
+        with Store(place).one_sweep(), pytest.raises(UsageError) as refused:
+            verb(path, place, workers=1)
+        assert str(place) in str(refused.value)
+        assert {file: file.stat().st_mtime_ns for file in place.rglob("*") if file.name != "sweep.lock"} == before
     assert not sweep_of(path, place, workers=1).failures  # free again

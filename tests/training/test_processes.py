@@ -24,19 +24,39 @@ from cptlaw_sweep.store import Store
 from cptlaw_sweep.worker import run_in_processes
 
 store = Store(sys.argv[1])
-run_in_processes(Job.from_dict(store.read_json(f"jobs/{sys.argv[2]}.json")), store, processes=2)
+run_in_processes(Job.from_dict(store.read_json(f"jobs/{sys.argv[2]}.json")), store, processes=int(sys.argv[3]))
 """
 
 
-def ask(store, job):
-    """Start a process that has a job run in two processes of the CPU, by the launcher that starts one per GPU."""
+def ask(store, job, processes=2, **variables):
+    """Start a process that has a job run in processes of the CPU, by the launcher that starts one per GPU."""
     store.write_json(f"jobs/{job.id}.json", job.to_dict())
     return subprocess.Popen(
-        [sys.executable, "-c", ASK, store.url, job.id],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        [sys.executable, "-c", ASK, store.url, job.id, str(processes)],
+        env={**os.environ, "OMP_NUM_THREADS": "1", **variables},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
+
+
+def ask_on_one_node(store, job):
+    """Have a job run in two processes of one node."""
+    ask(store, job).wait()
+
+
+def ask_on_two_nodes(store, job):
+    """Have a job run by two launchers of one process each, that find each other by an address, as on two machines."""
+    job = replace(job, run={**job.run, "processes": 1, "nodes": 2})
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        head = f"127.0.0.1:{free.getsockname()[1]}"
+    nodes = [ask(store, job, processes=1, CPTLAW_NODE=str(node), CPTLAW_HEAD=head) for node in range(2)]
+    try:
+        for node in nodes:
+            node.wait(timeout=600)
+    finally:
+        for node in nodes:
+            node.kill()
 
 
 def still_training(job):
@@ -57,8 +77,12 @@ def losses(store, job):
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="processes are looked up in /proc")
-@pytest.mark.parametrize("shard", [False, True], ids=["rows shared", "weights sharded"])
-def test_two_processes_measure_what_one_does_though_killed_on_the_way(recipe, tmp_path, shard):
+@pytest.mark.parametrize(
+    ("shard", "ask_two"),
+    [(False, ask_on_two_nodes), (True, ask_on_one_node)],
+    ids=["rows shared, at last by two nodes", "weights sharded"],
+)
+def test_two_processes_measure_what_one_does_though_killed_on_the_way(recipe, tmp_path, shard, ask_two):
     resources = {"processes": 2, "shard": shard}
     path = recipe(
         micro_batch=1,
@@ -87,7 +111,8 @@ def test_two_processes_measure_what_one_does_though_killed_on_the_way(recipe, tm
 
     ask(shared, trunk).wait()
     run_job(base.to_dict(), shared.url)  # one process goes on from what two have left
-    ask(shared, adapt).wait()
+    ask_two(shared, adapt)
+    assert shared.is_finished(adapt.id), shared.failure_of(adapt.id)
     assert adapt.definition.get("shard", False) == shard
     assert [shared.get_report(job.id)["processes"] for job in (trunk, base, adapt)] == [2, 1, 2]
     for job in (base, adapt):
@@ -103,51 +128,3 @@ def test_two_processes_measure_what_one_does_though_killed_on_the_way(recipe, tm
             mean_loss(load_weights(Path(store.url) / folder).eval(), rows).item() for store in (alone, shared)
         )
     assert one == pytest.approx(other, rel=1e-3)
-
-
-ASK_NODE = """
-import os, sys
-from cptlaw_sweep.jobs import Job
-from cptlaw_sweep.store import Store
-from cptlaw_sweep.worker import run_in_processes
-
-store = Store(sys.argv[1])
-run_in_processes(Job.from_dict(store.read_json(f"jobs/{sys.argv[2]}.json")), store, processes=1)
-"""
-
-
-def test_two_nodes_share_a_run(recipe, tmp_path):
-    """Two launchers of one process each, that find each other by an address, as on two machines."""
-    path = recipe(adapt={**RECIPE["adapt"], "replay": 0.25}, resources={"processes": 1, "nodes": 2})
-    sweep, alone = prepared(path, tmp_path / "alone")
-    sweep = replace(sweep, jobs=tuple(replace(job, run={**job.run, "nodes": 1}) for job in sweep.jobs))
-    train_here(sweep, alone)
-    again, shared = prepared(path, tmp_path / "shared")
-    trunk = again.jobs[0]
-    shared.write_json(f"jobs/{trunk.id}.json", trunk.to_dict())
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    nodes = [
-        subprocess.Popen(
-            [sys.executable, "-c", ASK_NODE, shared.url, trunk.id],
-            env={
-                **os.environ, "OMP_NUM_THREADS": "1", "CPTLAW_NODE": str(node), "CPTLAW_HEAD": f"127.0.0.1:{port}",
-            },
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        for node in range(2)
-    ]  # fmt: skip
-    try:
-        for node in nodes:
-            node.wait(timeout=600)
-    finally:
-        for node in nodes:
-            node.kill()
-    assert shared.is_finished(trunk.id), shared.failure_of(trunk.id)
-    assert shared.get_report(trunk.id)["processes"] == 2
-    base = replace(again.jobs[1], run={**again.jobs[1].run, "nodes": 1})
-    run_job(base.to_dict(), shared.url)
-    ours, theirs = losses(shared, base), losses(alone, base)
-    assert [row[3] for row in ours] == pytest.approx([row[3] for row in theirs], rel=1e-4)
