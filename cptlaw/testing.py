@@ -181,13 +181,12 @@ def _monotone(candidate: Law, frame: pd.DataFrame, rng: np.random.Generator) -> 
         for _ in range(DRAWS):
             params = random_params(candidate, rng)
             low, high = RANGES.get(name, (0.5, 2.0))
-            ladder = np.geomspace(low, high, 12)
-            for row in range(0, len(frame), 8):
-                rows = frame.iloc[[row] * len(ladder)].assign(**{name: ladder})
-                loss = candidate.predict(params, rows)
-                shares = candidate.bind(rows).r.value if claim == "share" else ladder
-                loss = loss[np.argsort(shares)]
-                _expect(np.diff(loss) <= 1e-12 * loss[:-1], f"the loss rises with {claim} at {params}.")
+            ladder, at = np.geomspace(low, high, 12), np.arange(0, len(frame), 8)
+            rows = frame.iloc[np.repeat(at, len(ladder))].assign(**{name: np.tile(ladder, len(at))})
+            shares = candidate.bind(rows).r.value if claim == "share" else rows[name].to_numpy()
+            order = np.argsort(np.reshape(shares, (len(at), -1)), axis=1)
+            loss = np.take_along_axis(candidate.predict(params, rows).reshape(order.shape), order, axis=1)
+            _expect(np.diff(loss) <= 1e-12 * loss[:, :-1], f"the loss rises with {claim} at {params}.")
 
 
 def _limits(candidate: Law, frame: pd.DataFrame, rng: np.random.Generator) -> None:

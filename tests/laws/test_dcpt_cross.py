@@ -96,7 +96,6 @@ def test_within_one_domain_it_is_the_dcpt_law(name, index):
 @pytest.mark.parametrize(
     "options",
     [
-        {},
         {"monotone": "paper"},
         {"monotone": "soft", "k1": "initial"},
         {"ptpp": "floor", "monotone": "paper"},
