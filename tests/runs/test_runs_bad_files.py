@@ -297,6 +297,8 @@ def test_a_cell_in_the_last_corner_of_a_sheet_fills_no_memory(tmp_path):
     book.save(tmp_path / "far.xlsx")
     tracemalloc.start()
     assert "row 1048576" in message_of(tmp_path / "far.xlsx")
+    assert tracemalloc.get_traced_memory()[1] < 3e8
+    tracemalloc.stop()
 
 
 def test_rows_of_a_sheet_are_bounded(tmp_path, monkeypatch):
@@ -308,5 +310,3 @@ def test_rows_of_a_sheet_are_bounded(tmp_path, monkeypatch):
     assert len(read_runs(tmp_path / "runs.xlsx")) == 20
     monkeypatch.setattr("cptlaw.runs.spreadsheet.MOST_ROWS", 10)
     assert "more than 10 rows" in message_of(tmp_path / "runs.xlsx")
-    assert tracemalloc.get_traced_memory()[1] < 3e8
-    tracemalloc.stop()
