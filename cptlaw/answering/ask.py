@@ -20,7 +20,7 @@ from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.fitting.fit_cache import FITS
 from cptlaw.fitting.learned.forgetting_and_gain import known_shift
 from cptlaw.fitting.study_prior import StudyPrior
-from cptlaw.laws.shared_tokens import WHOLE
+from cptlaw.laws.shared_tokens import FULL_TRAINING
 from cptlaw.planning.options import label
 from cptlaw.planning.scenario import AnswerQuestion, documented
 from cptlaw.runs import Runs, read_runs, refuse_unread
@@ -128,10 +128,10 @@ def answer(
 
 def _refuse_choices_among_runs(question: Asked, more: dict[str, object]) -> None:
     """Refuse what chooses among runs, where there are none."""
-    of_runs = {name: getattr(question, name) for name in (*RANGE, *KINDS, *WHOLE)}
+    of_runs = {name: getattr(question, name) for name in (*RANGE, *KINDS, *FULL_TRAINING)}
     for name, value in (of_runs | more).items():
         if value is not None:
-            instead = " What merges and adapters come to: -v, or `alternatives`." if name in WHOLE else ""
+            instead = " What merges and adapters come to: -v, or `alternatives`." if name in FULL_TRAINING else ""
             raise UsageError(f"{label(name)} chooses among runs, and no runs were given.{instead}")
 
 

@@ -30,7 +30,7 @@ from cptlaw.fitting.study_prior import StudyPrior
 from cptlaw.fitting.uncertainty.intervals import MIN_RUNS
 from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.forecasting.verbs import fit
-from cptlaw.laws.shared_tokens import WHOLE
+from cptlaw.laws.shared_tokens import FULL_TRAINING
 from cptlaw.planning import MixPlan
 from cptlaw.planning.points import chances
 from cptlaw.planning.report_scenario import ReportOfRuns
@@ -160,7 +160,7 @@ def _merge_and_adapter_runs(question: Asked, fits: Mapping[str, Fit], plan: MixP
         "base_target_loss": _base_target_loss(fits["target"].base, question, plan),
         "base_source_loss": plan.base_source_loss,
     }
-    point = point_of(question, plan) | WHOLE
+    point = point_of(question, plan) | FULL_TRAINING
     result = alternatives(fits, point, **losses, forgetting=plan.forgetting)
     searched = {"merge": plan.merge_weight, "lora": plan.lora_rank}  # what the runs tell of was among the choices
     return tuple(one for one in result if searched[one["method"]] is None)

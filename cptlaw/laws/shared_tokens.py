@@ -30,7 +30,7 @@ USUAL = {"lr_peak": RATE, "lr_pretrain": RATE, "ptpp": BUDGET, "replay": 0.0}  #
 PARAMETERS_READING = {"lr_peak": ("h",), "lr_pretrain": ("w",), "ptpp": ("b",), "replay": ("a2",)}
 SHIFT = ("d0", "beta", "a2", "h", "w", "b", "m", "s")  # the shapes of the shift
 OTHER_OMISSIONS = ("base", "sizes")  # words of option `without` that are no columns: the term U; the powers m and s
-WHOLE = {"merge_weight": 1.0, "lora_rank": 1e6}  # of a model that is not merged, and of training without adapters
+FULL_TRAINING = {"merge_weight": 1.0, "lora_rank": 1e6}  # a model that is not merged, and trained without adapters
 # The steeper a shift grows with the budget the sooner its growth ends: b fades at b^2/FADE per e-fold of more budget.
 FADE = 0.2
 LEAST_SIZES = 2  # model sizes in a table from which m and s are parameters; below, d0 and a2 are the same at all sizes
@@ -233,10 +233,10 @@ class SharedTokens(Bent):
         ),
         "left": Option(
             (),
-            f"some of {', '.join(WHOLE)}, joined by +",
+            f"some of {', '.join(FULL_TRAINING)}, joined by +",
             "Columns that say how much of the change is left: the weight of a merge with the base model, the rank of "
             "adapters. A fit sets those that vary in its rows.",
-            some_of(WHOLE),
+            some_of(FULL_TRAINING),
         ),
         "mix": Option(
             "factor",
@@ -320,7 +320,8 @@ class SharedTokens(Bent):
         around = None if "sizes" in self.without else self.around or middle_size(frame)
         largest = self.largest or _largest_level(frame, "n_params")
         longest = None if "ptpp" in missing else self.longest or _largest_level(frame, "ptpp")
-        left = {name for name in WHOLE if name in frame.columns and frame[name].fillna(WHOLE[name]).nunique() > 1}
+        known = {name: frame[name].fillna(full) for name, full in FULL_TRAINING.items() if name in frame.columns}
+        left = {name for name, column in known.items() if column.nunique() > 1}
         without = {*self.without, *missing}
         mix = "factor" if "replay" in without else self.mix
         raised = self.raised and {"base", "lr_peak"}.isdisjoint(without)
@@ -341,7 +342,7 @@ class SharedTokens(Bent):
         """
         filled: dict[str, Any] = {
             name: _filled(frame[name], usual) if name in frame.columns else usual
-            for name, usual in WHOLE.items()
+            for name, usual in FULL_TRAINING.items()
             if name in frame.columns or name in self.left
         }
         if context.rows is not None and "tokens" in frame.columns:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cptlaw.findings import Finding
-from cptlaw.laws.shared_tokens import WHOLE
+from cptlaw.laws.shared_tokens import FULL_TRAINING
 from cptlaw.planning.plan_fields import PLAN_FIELDS, field_line
 from cptlaw.planning.solve import Limit
 from cptlaw.result import Line, Result
@@ -131,8 +131,9 @@ def model_text(plan: Any) -> str:
 
 def weights_text(plan: object) -> str:
     """Return what a plan says of adapters and of a merge with the base model, where its laws read them."""
-    weight, rank = (getattr(plan, name, None) for name in WHOLE)
-    adapters = "" if rank is None else "all trained" if rank >= WHOLE["lora_rank"] else f"adapters of rank {rank:g}"
+    weight, rank = (getattr(plan, name, None) for name in FULL_TRAINING)
+    full_rank = FULL_TRAINING["lora_rank"]
+    adapters = "" if rank is None else "all trained" if rank >= full_rank else f"adapters of rank {rank:g}"
     merge = "" if weight is None else "not merged" if weight == 1 else f"merged back at {weight:g}"
     return ", ".join(filter(None, (adapters, merge)))
 

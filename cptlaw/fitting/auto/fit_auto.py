@@ -39,7 +39,7 @@ from cptlaw.fitting.solving.training_rows import training_rows
 from cptlaw.fitting.study_prior import MANY, StudyPrior
 from cptlaw.fitting.weights import RolloutScores
 from cptlaw.laws.calculus import Array
-from cptlaw.laws.shared_tokens import WHOLE, SharedTokens
+from cptlaw.laws.shared_tokens import FULL_TRAINING, SharedTokens
 from cptlaw.progress import track
 from cptlaw.runs import Runs
 from cptlaw.runs.schema import mix_columns
@@ -51,7 +51,7 @@ FEW_ROWS = 4  # below which a forecast is what other studies say, moved to these
 OF_ROWS = ("suspected-units", "suspected-mix-up")  # findings about rows, whichever law reads them
 HEAVY = 0.05  # weight from which a law decides what forecasts see
 MANY_ROWS = 400  # from which fewer starts do
-INPUTS = ("n_params", "tokens", "samples", "replay", "ptpp", "lr_peak", "lr_pretrain", *WHOLE, AREA)
+INPUTS = ("n_params", "tokens", "samples", "replay", "ptpp", "lr_peak", "lr_pretrain", *FULL_TRAINING, AREA)
 
 Places = NDArray[np.int_]
 
