@@ -97,7 +97,7 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         home = import_module(_HOMES[name])
         value = home if name in _MODULES else getattr(home, name)
-    elif not name.startswith("_") and name in (functions := _joined()):
+    elif not name.startswith("_") and name in (functions := _plugin_functions()):
         value = functions[name].load()
     else:
         raise AttributeError(f"module 'cptlaw' has no attribute {name!r}")
@@ -105,12 +105,12 @@ def __getattr__(name: str) -> Any:
     return value
 
 
-def _joined() -> dict[str, Any]:
-    """Return the functions that other packages join, such as `sweep` and `app`: entry points by name."""
-    from cptlaw.joined import FUNCTIONS, plugins
+def _plugin_functions() -> dict[str, Any]:
+    """Return the functions that other packages add, such as `sweep` and `app`: entry points by name."""
+    from cptlaw.plugins import FUNCTIONS, plugin_entries
 
-    return dict(plugins(FUNCTIONS))
+    return dict(plugin_entries(FUNCTIONS))
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_joined()})  # what tab completion shows: public names only
+    return sorted({*__all__, *_plugin_functions()})  # what tab completion shows: public names only

@@ -103,19 +103,19 @@ def commands() -> tuple[click.Command, ...]:
         report.report,
         import_logs.import_logs,
         read.read,
-        *_joined(),
+        *_plugin_verbs(),
         reference.laws,
         fits.given,
         reference.example,
     )
 
 
-def _joined() -> list[click.Command]:
+def _plugin_verbs() -> list[click.Command]:
     """Return the verbs of other packages. One that cannot be loaded is told of, and stops no other."""
-    from cptlaw.joined import VERBS, plugins
+    from cptlaw.plugins import VERBS, plugin_entries
 
     result = []
-    for name, entry in plugins(VERBS).items():
+    for name, entry in plugin_entries(VERBS).items():
         try:
             command = entry.load()
             if not isinstance(command, click.Command):

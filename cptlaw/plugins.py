@@ -1,4 +1,4 @@
-"""What other packages join to this one through entry points: verbs of the command line, functions of the library.
+"""Plug-ins: verbs of the command line and functions of the library that other packages add through entry points.
 
 A package names its verbs (`click` commands) in the group ``cptlaw.verbs`` and the functions behind them in the group
 ``cptlaw.functions``. The sweep and the app come that way, so that nothing here knows them.
@@ -14,7 +14,7 @@ VERBS, FUNCTIONS = GROUP + "verbs", GROUP + "functions"
 _PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 
 
-def plugins(group: str) -> dict[str, metadata.EntryPoint]:
+def plugin_entries(group: str) -> dict[str, metadata.EntryPoint]:
     """Return the entry points of a group by name; those of a checkout that is run without being installed, too."""
     result = {entry.name: entry for entry in metadata.entry_points(group=group)}
     if _PROJECT.is_file():

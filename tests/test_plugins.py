@@ -10,14 +10,14 @@ import pytest
 from facts import lacks
 
 import cptlaw as cl
-from cptlaw import joined
+from cptlaw import plugins
 from cptlaw.cli import commands
 
 ROOT = Path(cl.__file__).parents[1]
 
 
-def test_the_sweep_and_the_app_are_joined():
-    assert joined.plugins(joined.VERBS).keys() >= {"app", "sweep"}
+def test_the_sweep_and_the_app_are_plugins():
+    assert plugins.plugin_entries(plugins.VERBS).keys() >= {"app", "sweep"}
     assert {"app", "sweep"} <= {command.name for command in commands()}
     assert cl.app.__module__ == "cptlaw_app"
     pytest.importorskip("cptlaw_sweep.sweep")
@@ -37,8 +37,8 @@ def entries(monkeypatch):
     """Give other entry points of the group of verbs."""
 
     def give(*pairs):
-        found = [metadata.EntryPoint(name, value, joined.VERBS) for name, value in pairs]
-        monkeypatch.setattr(joined.metadata, "entry_points", lambda group: found if group == joined.VERBS else [])
+        found = [metadata.EntryPoint(name, value, plugins.VERBS) for name, value in pairs]
+        monkeypatch.setattr(plugins.metadata, "entry_points", lambda group: found if group == plugins.VERBS else [])
 
     return give
 
