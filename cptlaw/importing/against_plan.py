@@ -22,7 +22,7 @@ ADVICE = {
 }
 
 
-def held_against(histories: Sequence[History], frame: pd.DataFrame, plan: str | Path) -> tuple[str, ...]:
+def differences_from_plan(histories: Sequence[History], frame: pd.DataFrame, plan: str | Path) -> tuple[str, ...]:
     """Return where runs differ from a plan.
 
     Parameters

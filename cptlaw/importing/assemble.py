@@ -16,7 +16,7 @@ from cptlaw.importing.alike import require_differences
 from cptlaw.importing.ended import sound_runs, stopped_early
 from cptlaw.importing.history import LR_NAMES, SAMPLES_NAMES, TOKENS_NAMES, History, Record, first_of
 from cptlaw.importing.names_of_losses import eval_of, is_eval_bits, is_eval_loss, is_training_loss
-from cptlaw.importing.options import Wanted
+from cptlaw.importing.options import ImportOptions
 from cptlaw.importing.run_settings import Settings
 from cptlaw.importing.settings import batch_factors
 from cptlaw.importing.training_losses import NOTE, training_losses, what_to_do, with_means
@@ -30,7 +30,7 @@ _CARRIED = ("lr",)
 NEAR = 0.05  # of a run: how far beyond its last count of tokens their line is followed
 
 
-def assemble(histories: Sequence[History], wanted: Wanted) -> tuple[pd.DataFrame, tuple[str, ...]]:
+def assemble(histories: Sequence[History], wanted: ImportOptions) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Return one row per measured loss, and notes on what was assumed or left out.
 
     Raises
@@ -59,13 +59,13 @@ def assemble(histories: Sequence[History], wanted: Wanted) -> tuple[pd.DataFrame
     if "tokens" not in frame.columns:
         notes.append(
             "tokens are not known: the logs do not count them. Give --batch-tokens (tokens = step x batch), "
-            f"--seq-length where the logs count samples, or --map tokens=METRIC{_seen_lengths(histories)}"
+            f"--seq-length where the logs count samples, or --map tokens=METRIC{_settings_hint(histories)}"
         )
     order = [name for name in COLUMNS if name in frame.columns]
     return frame[order + [name for name in frame.columns if name not in order]], tuple(dict.fromkeys(notes))
 
 
-def _losses(histories: Sequence[History], wanted: Wanted) -> tuple[dict[str, str], list[str]]:
+def _losses(histories: Sequence[History], wanted: ImportOptions) -> tuple[dict[str, str], list[str]]:
     """Return eval -> metric, as asked or by the names of the metrics."""
     metrics = dict.fromkeys(name for history in histories for record in history.records for name in record.values)
     if wanted.losses:
@@ -107,7 +107,7 @@ def _mean_training_losses(histories: Sequence[History], losses: Mapping[str, str
 def _rows(
     history: History,
     losses: Mapping[str, str],
-    wanted: Wanted,
+    wanted: ImportOptions,
     whole: Mapping[str, object],
     notes: list[str],
 ) -> list[dict[str, object]]:
@@ -116,7 +116,7 @@ def _rows(
     at_step: dict[float, dict[str, float]] = {}
     left_out: Counter[str] = Counter()
     counted_before = _counted_before(history, wanted, notes)
-    tokens_at = _line_of_tokens(history, wanted)
+    tokens_at = _interpolated_tokens(history, wanted)
     for record in history.records:
         known = _columns(record, wanted)
         carried |= {name: known[name] for name in _CARRIED if name in known}
@@ -129,11 +129,11 @@ def _rows(
         if not (measured or record.scores):
             continue
         is_before = record.step is not None and record.step < wanted.first_step
-        at = {"run": history.run, **_present(step=record.step), **whole, **carried, **known}
+        at = {"run": history.run, **_known_values(step=record.step), **whole, **carried, **known}
         if "tokens" not in known and record.step is not None and tokens_at is not None:
             tokens = tokens_at(record.step)
             known = known if tokens is None else {**known, "tokens": tokens}
-        at |= _present(tokens=_tokens(record, known, wanted, counted_before), batch_tokens=wanted.batch_tokens)
+        at |= _known_values(tokens=_tokens(record, known, wanted, counted_before), batch_tokens=wanted.batch_tokens)
         for name, loss in measured.items():
             if not math.isfinite(loss) or loss <= 0:
                 left_out["unusable"] += 1
@@ -147,7 +147,7 @@ def _rows(
                 unit = {"metric": BITS_PER_BYTE} if is_eval_bits(losses.get(name, "")) else {}
                 rows[key] = {**at, "eval": name, "loss": loss, **unit}
         for name, score in () if is_before else record.scores.items():
-            named = {"loss": score.value, "metric": score.metric, **_present(n_items=score.n_items)}
+            named = {"loss": score.value, "metric": score.metric, **_known_values(n_items=score.n_items)}
             rows[name, record.step] = {**at, "eval": name, **named}
     why = {
         "unusable": "losses that are NaN, infinite or not above 0 are left out",
@@ -158,19 +158,19 @@ def _rows(
     return list(rows.values())
 
 
-def _losses_of_record(record: Record, losses: Mapping[str, str], wanted: Wanted) -> dict[str, float]:
+def _losses_of_record(record: Record, losses: Mapping[str, str], wanted: ImportOptions) -> dict[str, float]:
     """Return the losses of a record by eval; those that the format itself names count where none were asked for."""
     result = {name: record.values[metric] for name, metric in losses.items() if metric in record.values}
     # Formats that name their losses themselves are believed, unless the user has said which metrics are losses.
     return result if wanted.losses else {**result, **record.losses}
 
 
-def _present(**values: float | None) -> dict[str, object]:
+def _known_values(**values: float | None) -> dict[str, object]:
     """Return what is known of a row; what is not leaves the value that the whole run has."""
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _columns(record: Record, wanted: Wanted) -> dict[str, float]:
+def _columns(record: Record, wanted: ImportOptions) -> dict[str, float]:
     """Return the columns of a runs table that a record tells: as asked, or under the words of the trainers."""
     known: dict[str, float] = {}
     for name, value in record.values.items():
@@ -191,10 +191,11 @@ def _columns(record: Record, wanted: Wanted) -> dict[str, float]:
     return known
 
 
-def _line_of_tokens(history: History, wanted: Wanted) -> Callable[[float], float | None] | None:
-    """Return tokens by step where a log counts them at other steps than those of its losses; none far outside of these.
+def _interpolated_tokens(history: History, wanted: ImportOptions) -> Callable[[float], float | None] | None:
+    """Return a function from a step to its tokens, interpolated between the steps at which a log counts them.
 
-    Trainers count tokens with their training losses and measure validation losses in between.
+    Trainers count tokens with their training losses and measure validation losses in between. None without two counts;
+    the function returns None before the first count and far beyond the last.
     """
     steps, tokens_at = _counts(history, wanted, {0.0: 0.0} if not wanted.first_step else {})
     if len(steps) < 2:
@@ -212,14 +213,14 @@ def _line_of_tokens(history: History, wanted: Wanted) -> Callable[[float], float
     return at
 
 
-def _counts(history: History, wanted: Wanted, known: Mapping[float, float]) -> tuple[Floats, Floats]:
+def _counts(history: History, wanted: ImportOptions, known: Mapping[float, float]) -> tuple[Floats, Floats]:
     """Return the steps at which a log counts tokens, and the counts, (n,)."""
     told = ((record.step, _columns(record, wanted).get("tokens")) for record in history.records)
     counts = {**known, **{step: tokens for step, tokens in told if step is not None and tokens is not None}}
     return np.array(sorted(counts)), np.array([counts[step] for step in sorted(counts)])
 
 
-def _counted_before(history: History, wanted: Wanted, notes: list[str]) -> float:
+def _counted_before(history: History, wanted: ImportOptions, notes: list[str]) -> float:
     """Return the tokens that the log had counted when adaptation began, on a line through its nearest counts."""
     if not wanted.first_step or (wanted.batch_tokens is not None and "tokens" not in wanted.metrics):
         return 0.0
@@ -242,7 +243,9 @@ def _counted_before(history: History, wanted: Wanted, notes: list[str]) -> float
     return result
 
 
-def _with_batch(history: History, wanted: Wanted, whole: Mapping[str, object], notes: list[str]) -> Wanted:
+def _with_batch(
+    history: History, wanted: ImportOptions, whole: Mapping[str, object], notes: list[str]
+) -> ImportOptions:
     """Take the tokens of a step from the trainer's settings where neither the user nor the log counts tokens."""
     if wanted.batch_tokens is not None or "tokens" in wanted.metrics:
         return wanted
@@ -261,18 +264,18 @@ def _with_batch(history: History, wanted: Wanted, whole: Mapping[str, object], n
     return replace(wanted, batch_tokens=math.prod(factors.values()))
 
 
-def _tokens(record: Record, known: Mapping[str, float], wanted: Wanted, counted_before: float) -> float | None:
+def _tokens(record: Record, known: Mapping[str, float], wanted: ImportOptions, counted_before: float) -> float | None:
     if wanted.batch_tokens is None or "tokens" in wanted.metrics:
         return known["tokens"] - counted_before if "tokens" in known else None
     return None if record.step is None else (record.step - wanted.first_step) * wanted.batch_tokens
 
 
-def _seen_lengths(histories: Sequence[History]) -> str:
-    """Say what the trainer's settings tell of batch and length, so that the user need not look them up."""
+def _settings_hint(histories: Sequence[History]) -> str:
+    """Return what the trainer's settings say of batch and length, to end the note that tokens are not known."""
     keys = ("seq_length", "global_batch_size", "max_position_embeddings", "per_device_train_batch_size")
     result = {key: {str(history.config[key]) for history in histories if key in history.config} for key in keys}
-    listed = ", ".join(f"{key} {'/'.join(sorted(values))}" for key, values in result.items() if values)
-    return f"; the settings say {listed}" if listed else ""
+    said = ", ".join(f"{key} {'/'.join(sorted(values))}" for key, values in result.items() if values)
+    return f"; the settings say {said}" if said else ""
 
 
 def _no_loss(histories: Sequence[History], losses: Mapping[str, str]) -> str:

@@ -8,10 +8,10 @@ from typing import Unpack
 
 from cptlaw.errors import CptlawError, DataError, UsageError, among, did_you_mean, refuse_others, shown
 from cptlaw.importing import wandb_runs
-from cptlaw.importing.against_plan import held_against
+from cptlaw.importing.against_plan import differences_from_plan
 from cptlaw.importing.assemble import assemble
 from cptlaw.importing.history import History
-from cptlaw.importing.options import HowToRead, read_wanted
+from cptlaw.importing.options import HowToRead, read_options
 from cptlaw.importing.reader import Reader, readers
 from cptlaw.importing.write_runs import check_place, free_place, write_runs
 from cptlaw.reading import read_json
@@ -100,14 +100,14 @@ def import_logs(
     [['fr', 2.5, 124000000.0, 6400000.0, 0.25], ['fr', 2.4, 124000000.0, 12800000.0, 0.25]]
     """
     refuse_others(options, HowToRead.__annotations__, "import_logs")
-    wanted = read_wanted(**options)
+    wanted = read_options(**options)
     if output is not None:
         # Before anything is read: logs can take minutes.
         check_place(Path(output), [source], force)
     histories, notes = _histories(str(source), log_format)
     frame, more = assemble(histories, wanted)
     runs = read_runs(frame, n_params_kind=n_params_kind)
-    beside = () if planned is None else held_against(histories, runs.frame, planned)
+    beside = () if planned is None else differences_from_plan(histories, runs.frame, planned)
     runs = replace(runs, notes=(*notes, *more, *runs.notes, *beside))
     if output is not None:
         read = [source, *(history.path for history in histories)]

@@ -10,7 +10,7 @@ from cptlaw.errors import CptlawError, DataError
 from cptlaw.importing.history import STEP_NAMES, History, Record, first_of, mapping_of, numbers_of
 from cptlaw.importing.line_log import GRAMMARS
 from cptlaw.importing.plain_table import json_lines
-from cptlaw.importing.reader import Reader, begin_of, file_run_names, files_below, run_name
+from cptlaw.importing.reader import Reader, file_run_names, files_below, first_bytes, run_name
 from cptlaw.importing.score_files import run_and_step
 from cptlaw.importing.settings import config_beside
 from cptlaw.importing.training_losses import OF_LEVANTER
@@ -97,7 +97,7 @@ class GoldenValues(Reader):
 
 def _begins_with_curves(path: Path) -> bool:
     # Folders hold documents of all sizes, tokenizers among them: only those are parsed that begin as these do.
-    begins = begin_of(path, 400)
+    begins = first_bytes(path, 400)
     try:
         value = read_json(path) if b'"start_step"' in begins or b'"step_interval"' in begins else None
     except CptlawError:

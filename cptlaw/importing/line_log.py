@@ -14,7 +14,7 @@ from typing import ClassVar
 from cptlaw.errors import DataError
 from cptlaw.importing.grammar import Grammar, Line, grammars
 from cptlaw.importing.history import SAMPLES_NAMES, STEP_NAMES, History, Record, first_of
-from cptlaw.importing.reader import Reader, begin_of, file_run_names, files_below, text_of
+from cptlaw.importing.reader import Reader, file_run_names, files_below, first_bytes, text_of
 from cptlaw.importing.settings import config_beside
 from cptlaw.units import SUFFIXES
 
@@ -69,7 +69,7 @@ def read_log(grammar: Grammar, path: Path, run: str) -> History:
             config |= dict(_settings(grammar, text))
     records = _records(found)
     if grammar.repeats is not None:
-        records = _measured_once(records, grammar.repeats)
+        records = _without_repeats(records, grammar.repeats)
     return History(run, path, tuple(records), config, how_to_measure=grammar.switch_on)
 
 
@@ -110,19 +110,18 @@ def _recognised(path: Path, changed: int, size: int) -> frozenset[str]:
         return frozenset()
     lines = lines_of(path)
     text = "\n".join(lines)
-    return frozenset(
-        name for name, one in GRAMMARS.items() if one.sign.search(text) and (not one.whole or _fits(one, lines))
-    )
+    signed = {name: one for name, one in GRAMMARS.items() if one.sign.search(text)}
+    return frozenset(name for name, one in signed.items() if not one.whole or _all_lines_match(one, lines))
 
 
-def _fits(grammar: Grammar, lines: list[str]) -> bool:
+def _all_lines_match(grammar: Grammar, lines: list[str]) -> bool:
     return len(lines) > 1 and all(any(line.pattern.search(text) for line in grammar.lines) for text in lines)
 
 
 def _is_text(path: Path) -> bool:
     if path.suffix == ".gz":
         return path.name.endswith(".log.gz")
-    return b"\x00" not in begin_of(path, 4096)
+    return b"\x00" not in first_bytes(path, 4096)
 
 
 def _numbers(
@@ -182,8 +181,8 @@ def _at_one_moment(records: list[Record]) -> list[Record]:
     return records
 
 
-def _measured_once(records: list[Record], repeated: re.Pattern[str]) -> list[Record]:
-    """Return records in which a value that lines repeat counts where it first appears.
+def _without_repeats(records: list[Record], repeated: re.Pattern[str]) -> list[Record]:
+    """Return records without values that a line only repeats, each value at the step of the line before its first one.
 
     It belongs to the step of the line before: that is where training stood when it was measured.
     """

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cptlaw.errors import DataError
 from cptlaw.importing.history import History, Record
-from cptlaw.importing.reader import Reader, begin_of, files_below, told_apart
+from cptlaw.importing.reader import Reader, files_below, first_bytes, with_distinct_names
 
 MAGIC = b"SQLite format 3\x00"
 
@@ -35,7 +35,7 @@ class MLflowDatabase(Reader):
 
 def tables_of(path: Path) -> set[str]:
     """Return the tables of a SQLite file; none where it is no such file."""
-    if begin_of(path, len(MAGIC)) != MAGIC:
+    if first_bytes(path, len(MAGIC)) != MAGIC:
         return set()
     try:
         with closing(open_read_only(path)) as database:
@@ -79,7 +79,7 @@ def _histories(path: Path) -> list[History]:
         )
         for run, name, status in runs
     ]
-    return told_apart([(history, run[:8]) for history, (run, *_) in zip(histories, runs, strict=True)])
+    return with_distinct_names([(history, run[:8]) for history, (run, *_) in zip(histories, runs, strict=True)])
 
 
 def _has_status(database: sqlite3.Connection) -> bool:

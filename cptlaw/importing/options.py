@@ -21,7 +21,7 @@ _FROM_ROWS = ("loss", "run", "eval")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ImportOptions:
     """Options of an import, read and checked.
 
     Parameters
@@ -67,7 +67,7 @@ class Wanted:
 
         Examples
         --------
-        >>> Wanted(pattern="{n_params}-p{ptpp}-r{replay%}").from_name("124M-p31-r25")
+        >>> ImportOptions(pattern="{n_params}-p{ptpp}-r{replay%}").from_name("124M-p31-r25")
         {'n_params': 124000000.0, 'ptpp': 31.0, 'replay': 0.25}
         """
         if self.pattern is None:
@@ -116,7 +116,7 @@ class HowToRead(TypedDict, total=False):
     all_runs: bool
 
 
-def read_wanted(**options: Unpack[HowToRead]) -> Wanted:
+def read_options(**options: Unpack[HowToRead]) -> ImportOptions:
     """Check the options of an import; see `cptlaw.importing.import_logs` for what they mean."""
     pattern, first_step = options.get("pattern"), options.get("first_step")
     batch_tokens, seq_length = options.get("batch_tokens"), options.get("seq_length")
@@ -140,7 +140,7 @@ def read_wanted(**options: Unpack[HowToRead]) -> Wanted:
     # Both would say what a step holds, and they seldom agree.
     if batch_tokens is not None and seq_length is not None:
         raise UsageError("give --batch-tokens (tokens = step x batch) or --seq-length (tokens = samples x length).")
-    return Wanted(
+    return ImportOptions(
         losses,
         metrics,
         {

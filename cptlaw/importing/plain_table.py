@@ -18,7 +18,7 @@ from cptlaw.importing.history import (
     numbers_of,
 )
 from cptlaw.importing.names_of_losses import is_loss_like
-from cptlaw.importing.reader import Reader, csv_rows, file_run_names, files_below, told_apart
+from cptlaw.importing.reader import Reader, csv_rows, file_run_names, files_below, with_distinct_names
 from cptlaw.importing.settings import config_beside
 from cptlaw.importing.training_losses import OF_LLAMAFACTORY, OF_SWIFT
 from cptlaw.reading import flatten, plain_json, read_utf8
@@ -77,7 +77,7 @@ def _histories(path: Path, named_after_file: str) -> list[History]:
         how = next((how for key, how in TRAINERS.items() if key in of_run[0]), "")
         history = History(run, path, records, config, _texts(of_run), notes, state=state, how_to_measure=how)
         result.append((history, str(of_run[0].get("ID") or len(result) + 1)))
-    return told_apart(result)
+    return with_distinct_names(result)
 
 
 def _rows(path: Path) -> tuple[list[dict[str, object]], tuple[str, ...]]:

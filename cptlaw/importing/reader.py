@@ -123,18 +123,18 @@ def file_run_names(paths: Iterable[Path], source: Path) -> dict[Path, str]:
     alone = Counter(path.parent for path in given)
     return {
         path: run_name(path.parent, source)
-        if alone[path.parent] == 1 and path != source and path.parent != source and _says_nothing(path.name)
+        if alone[path.parent] == 1 and path != source and path.parent != source and _is_generic_name(path.name)
         else file_run_name(path, source)
         for path in given
     }
 
 
-def _says_nothing(name: str) -> bool:
+def _is_generic_name(name: str) -> bool:
     stem = name.lower().partition(".")[0]
     return stem in _OF_FOLDER or re.fullmatch(r"log_\d+", stem) is not None  # torchtune's has the time in it
 
 
-def begin_of(path: Path, count: int) -> bytes:
+def first_bytes(path: Path, count: int) -> bytes:
     """Return the first bytes of a file; none where it cannot be read."""
     try:
         with path.open("rb") as file:
@@ -175,7 +175,7 @@ def csv_header(path: Path) -> list[str]:
         return []
 
 
-def told_apart(runs: Sequence[tuple[History, str]]) -> list[History]:
+def with_distinct_names(runs: Sequence[tuple[History, str]]) -> list[History]:
     """Return runs, each by its name where that is its own, else with a part of its id behind it."""
     names = Counter(history.run for history, _ in runs)
     return [

@@ -10,7 +10,7 @@ from pathlib import Path
 from cptlaw.errors import UsageError, did_you_mean, listed
 from cptlaw.importing.history import History
 from cptlaw.importing.model_size import parameters_beside, parameters_of_config
-from cptlaw.importing.options import Wanted
+from cptlaw.importing.options import ImportOptions
 from cptlaw.importing.settings import batch_factors
 from cptlaw.runs.schema import canonical_name, column_of, corpus_of
 from cptlaw.runs.tracker_names import meaning_of_name
@@ -41,7 +41,7 @@ class Settings:
         What was taken, kept and left out.
     """
 
-    def __init__(self, histories: Sequence[History], wanted: Wanted) -> None:
+    def __init__(self, histories: Sequence[History], wanted: ImportOptions) -> None:
         self._wanted = wanted
         self._asked = {*wanted.config, *wanted.constants, *wanted.metrics}
         taken = {key: name for run in histories for name, (key, _) in keys_of(run).items() if name not in self._asked}

@@ -14,7 +14,7 @@ from typing import Any
 
 from cptlaw.errors import DataError
 from cptlaw.importing.history import STEP_NAMES, History, Record, Score, first_of, mapping_of, numbers_of
-from cptlaw.importing.reader import Reader, begin_of, csv_header, csv_rows, file_run_name, files_below
+from cptlaw.importing.reader import Reader, csv_header, csv_rows, file_run_name, files_below, first_bytes
 from cptlaw.reading import read_json
 from cptlaw.runs.metrics import BITS_PER_BYTE, is_score, metric_name
 from cptlaw.runs.wide import score_of
@@ -88,7 +88,7 @@ class LmEvalResults(ScoreFiles):
     def candidates(self, source: Path) -> list[Path]:
         """Return the files that begin with results: versions before 0.4 wrote them under any name."""
         found = set(super().candidates(source))
-        begins = {path: begin_of(path, 40).lstrip(b" \n\t{") for path in files_below(source, ["*.json"])}
+        begins = {path: first_bytes(path, 40).lstrip(b" \n\t{") for path in files_below(source, ["*.json"])}
         return [path for path, text in begins.items() if path in found or text.startswith(b'"results"')]
 
     def matches(self, value: object) -> bool:

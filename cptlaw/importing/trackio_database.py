@@ -10,7 +10,7 @@ from pathlib import Path
 from cptlaw.errors import DataError
 from cptlaw.importing.history import History, Record, numbers_of
 from cptlaw.importing.mlflow_database import open_read_only, tables_of
-from cptlaw.importing.reader import Reader, files_below, told_apart
+from cptlaw.importing.reader import Reader, files_below, with_distinct_names
 from cptlaw.reading import flatten, plain_json
 
 
@@ -56,7 +56,7 @@ def _histories(path: Path) -> list[History]:
     histories = [
         (History(names[key], path, tuple(of_run), config.get(key, {})), key) for key, of_run in records.items()
     ]
-    return told_apart([(history, key[:8]) for history, key in histories])
+    return with_distinct_names([(history, key[:8]) for history, key in histories])
 
 
 def _json(text: str | bytes) -> object:

@@ -15,7 +15,7 @@ from typing import Any
 
 from cptlaw.errors import DataError, needed_for
 from cptlaw.importing.history import STEP_NAMES, History, Record, first_of, numbers_of
-from cptlaw.importing.reader import Reader, files_below, told_apart
+from cptlaw.importing.reader import Reader, files_below, with_distinct_names
 from cptlaw.reading import flatten, plain_json
 
 MAGIC = b":W&B"
@@ -40,7 +40,7 @@ class WandbFile(Reader):
 
     def read(self, files: list[Path], source: Path) -> list[History]:
         """Read them; a run goes by its display name where that is its own, else by its id."""
-        return told_apart([_history(path) for path in files])
+        return with_distinct_names([_history(path) for path in files])
 
 
 def _history(path: Path) -> tuple[History, str]:

@@ -330,13 +330,14 @@ def test_a_table_that_somebody_wrote_into_is_kept(outputs, tmp_path):
 def test_settings_are_read_under_the_names_that_people_give_them(tmp_path):
     """As columns of tables are: dotted, prefixed, in percent; no seed of a place, and none of two alike."""
     from cptlaw.importing.history import History
-    from cptlaw.importing.options import Wanted
+    from cptlaw.importing.options import ImportOptions
     from cptlaw.importing.run_settings import Settings, keys_of
 
     config = {"model.n_params": "75072", "replay_pct": "25", "base.ptpp": 62, "data.seed": 3}
     config |= {"a.lr_peak": 1, "b.lr_peak": 2}
     history = History("a", tmp_path, (), config=config)
     assert set(keys_of(history)) == {"n_params", "replay", "ptpp"}
-    assert Settings([history], Wanted()).of(history) == {"n_params": "75072", "replay": 0.25, "ptpp": 62}
+    assert Settings([history], ImportOptions()).of(history) == {"n_params": "75072", "replay": 0.25, "ptpp": 62}
     exact = History("a", tmp_path, (), config={**config, "n_params": 5, "seed": 1})
-    assert Settings([exact], Wanted()).of(exact) | {"n_params": 5, "seed": 1} == Settings([exact], Wanted()).of(exact)
+    read = Settings([exact], ImportOptions()).of(exact)
+    assert read | {"n_params": 5, "seed": 1} == read

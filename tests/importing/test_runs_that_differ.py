@@ -17,7 +17,7 @@ from cptlaw.errors import DataError, UsageError
 from cptlaw.importing.alike import pattern_of, require_differences
 from cptlaw.importing.assemble import assemble
 from cptlaw.importing.history import History, Record
-from cptlaw.importing.options import Wanted
+from cptlaw.importing.options import ImportOptions
 
 FIRST = "Step 00000 | Validation bpb: 1.2\n"
 
@@ -213,7 +213,7 @@ def test_no_setting_that_varies_is_dropped(key, values):
         for place, value in enumerate(values)
     ]
     try:
-        frame, notes = assemble(runs, Wanted())
+        frame, notes = assemble(runs, ImportOptions())
         read = cl.read_runs(frame).frame
     except DataError as error:
         assert repr(key)[1:-1] in str(error)  # noqa: PT017  refused, and told of
