@@ -125,7 +125,7 @@ class Training:
         torch.manual_seed(int(definition["mix"]["seed"]) % 2**63)
         vocabulary = self._checked_vocabulary(model)
         self.score = loss_of
-        if self.micro * self.context * vocabulary > LOGITS and models.score_in_pieces(model):
+        if self.micro * self.context * vocabulary > LOGITS and models.enable_loss_in_pieces(model):
             self.score = models.loss_in_pieces
         self._save_memory(model)
         model.train()
@@ -208,7 +208,7 @@ class Training:
                 if not math.isfinite(mean):
                     raise TrainingError(f"the training loss is {mean} within steps {watched + 1} to {self.step}")
                 now = time.monotonic()
-                self._tell(mean, (self.step - watched) / max(now - looked, 1e-9))
+                self._log_progress(mean, (self.step - watched) / max(now - looked, 1e-9))
                 sum_loss.zero_()
                 watched = self.step
                 if measuring:
@@ -220,7 +220,7 @@ class Training:
                     started = last_saved = looked = time.monotonic()
         self.seconds += time.monotonic() - started
 
-    def _tell(self, loss: float, steps_per_second: float) -> None:
+    def _log_progress(self, loss: float, steps_per_second: float) -> None:
         """Add to the live log of the run."""
         if self._live is not None:
             tokens = self.step * self.batch * self.context
@@ -262,8 +262,8 @@ class Training:
         else:
             one = np.empty((len(part), self.context + 1), dtype=np.int64)
             for index, text in enumerate(self.texts):
-                mine = part == index
-                one[mine] = text[window[mine]]
+                of_text = part == index
+                one[of_text] = text[window[of_text]]
         return torch.from_numpy(one).to(self.accelerator.device, non_blocking=True)
 
     # Measurements

@@ -133,7 +133,7 @@ def mean_loss(model: transformers.PreTrainedModel, rows_bc: torch.Tensor, reduct
     )
 
 
-def score_in_pieces(model: transformers.PreTrainedModel) -> bool:
+def enable_loss_in_pieces(model: transformers.PreTrainedModel) -> bool:
     """Let a model take its loss through the tokens in pieces, so that never all logits are held at once.
 
     The logits of a piece are computed again in the backward pass. The model's ``forward`` then takes ``rows_bc`` and
@@ -179,7 +179,7 @@ def score_in_pieces(model: transformers.PreTrainedModel) -> bool:
 
 
 def loss_in_pieces(model: transformers.PreTrainedModel, rows_bc: torch.Tensor, reduction: str = "mean") -> torch.Tensor:
-    """Return the same as `mean_loss` from a model that `score_in_pieces` has changed."""
+    """Return the same as `mean_loss` from a model that `enable_loss_in_pieces` has changed."""
     return model(rows_bc=rows_bc, reduction=reduction)
 
 

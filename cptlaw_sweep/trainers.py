@@ -367,20 +367,21 @@ def run_of_answer(
     if lr_peak is None and found.lr_peak is None:
         raise UsageError("the answer says no peak rate: its runs were all of one. Give it with lr_peak= (--lr-peak).")
     peak = parse_in_range(lr_peak if lr_peak is not None else found.lr_peak, "lr_peak", math.ulp(0.0), HIGHEST_RATE)
-    row = parse_whole_number(context, "context", *CONTEXTS)
+    context_tokens = parse_whole_number(context, "context", *CONTEXTS)
     devices = 1 if gpus is None else parse_whole_number(str(gpus).lower().partition("x")[0], "gpus", 1, MOST_GPUS)
-    heat, floor = parse_in_range(warmup, "warmup", 0.0, 1.0), parse_in_range(end, "end", 0.0, 1.0)
-    advised = 2 ** round(math.log2(min(max((found.batch_tokens or 256 * row) / row, 1.0), MOST_ROWS)))
+    warmup_share, floor = parse_in_range(warmup, "warmup", 0.0, 1.0), parse_in_range(end, "end", 0.0, 1.0)
+    usual = (found.batch_tokens or 256 * context_tokens) / context_tokens
+    advised = 2 ** round(math.log2(min(max(usual, 1.0), MOST_ROWS)))
     most = advised if batch is None else parse_whole_number(batch, "batch", 1, MOST_ROWS)
     # Each device does the same number of rows.
-    rows = max(1, min(most, int(found.tokens / (row * LEAST_STEPS))) // devices) * devices
-    steps = math.ceil(found.tokens / (row * rows))
-    heated = round(heat * steps)
-    if steps < FEWEST_STEPS or heated >= steps:
+    rows = max(1, min(most, int(found.tokens / (context_tokens * LEAST_STEPS))) // devices) * devices
+    steps = math.ceil(found.tokens / (context_tokens * rows))
+    warmup_steps = round(warmup_share * steps)
+    if steps < FEWEST_STEPS or warmup_steps >= steps:
         raise UsageError(
-            f"{found.tokens:.4g} tokens are {steps} steps of {rows} rows of {row} tokens, {heated} of them warm-up. "
-            f"Expected {FEWEST_STEPS} steps or more, and a warm-up that ends before them. Take a smaller context or "
-            "warmup, or fewer gpus."
+            f"{found.tokens:.4g} tokens are {steps} steps of {rows} rows of {context_tokens} tokens, {warmup_steps} of "
+            f"them warm-up. Expected {FEWEST_STEPS} steps or more, and a warm-up that ends before them. Take a smaller "
+            "context or warmup, or fewer gpus."
         )
     few = [f"{MIND}{steps} steps: below {LEAST_STEPS} a schedule has hardly a shape; a smaller context gives more"]
     name = found.base if base is None else base
@@ -391,10 +392,10 @@ def run_of_answer(
         steps=steps,
         schedule="cosine",
         peak=float(f"{peak:.4g}"),
-        warmup=heated,
-        decay=steps - heated,
+        warmup=warmup_steps,
+        decay=steps - warmup_steps,
         end=floor,
-        context=row,
+        context=context_tokens,
         batch=rows,
         micro=1,
         accumulation=rows // devices,

@@ -51,7 +51,7 @@ def test_a_loss_in_pieces_has_the_value_and_the_gradient_of_the_whole(family, mo
     whole.backward()
     expected = {name: p.grad.clone() for name, p in model.named_parameters()}
     model.zero_grad()
-    assert models.score_in_pieces(model)
+    assert models.enable_loss_in_pieces(model)
     found = models.loss_in_pieces(model, rows)
     found.backward()
     assert found.item() == pytest.approx(whole.item(), rel=1e-6)
@@ -66,13 +66,13 @@ def test_a_model_whose_logits_are_capped_keeps_its_own_way():
     model = decoder("gemma2")
     with torch.no_grad():
         model.get_output_embeddings().weight.mul_(1000)  # so that the cap is felt
-    assert not models.score_in_pieces(model)
+    assert not models.enable_loss_in_pieces(model)
 
 
 def test_no_tensor_of_all_logits_is_made(monkeypatch):
     monkeypatch.setattr(models, "piece_tokens", lambda vocabulary: 16)
     model = decoder("llama")
-    assert models.score_in_pieces(model)
+    assert models.enable_loss_in_pieces(model)
     largest = 0
 
     class Watch(torch.utils._python_dispatch.TorchDispatchMode):
