@@ -83,7 +83,7 @@ def house(tmp_path_factory):
     for file, before, starts in (
         ("planning/scenario.py", "class LimitedData(", "    class LeastReplay(Limited"),
         ("planning/__init__.py", '    "mixes.pareto"', '    "mixes.least_replay"'),
-        ("cli/plan.py", '@question("limited-data"', "    @question("),
+        ("cli/plan.py", '@subcommand("limited-data"', "    @subcommand("),
     ):
         _enter(house / "cptlaw" / file, before, block(kind, starts) + "\n\n")
     return house

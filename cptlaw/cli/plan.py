@@ -30,7 +30,7 @@ source = click.option("--source", metavar="S.json", help="Fit of the source loss
 needed_source = click.option("--source", required=True, metavar="S.json", help="Fit of the source loss.")
 
 
-def question(name: str, scenario: Any, sides: tuple[Any, ...]) -> Callable[[Callable[[], None]], click.Command]:
+def subcommand(name: str, scenario: Any, sides: tuple[Any, ...]) -> Callable[[Callable[[], None]], click.Command]:
     """Return a decorator that makes a subcommand out of a docstring, a scenario and the fits that it takes."""
 
     def make(described: Callable[[], None]) -> click.Command:
@@ -47,7 +47,7 @@ def question(name: str, scenario: Any, sides: tuple[Any, ...]) -> Callable[[Call
     return make
 
 
-@question("min-tokens", scenarios.MinTokens, (target, source))
+@subcommand("min-tokens", scenarios.MinTokens, (target, source))
 def min_tokens() -> None:
     """Find the fewest tokens, and the replay, that keep limits on forgetting and losses.
 
@@ -58,7 +58,7 @@ def min_tokens() -> None:
     """
 
 
-@question("trade-off", scenarios.TradeOff, (target, needed_source))
+@subcommand("trade-off", scenarios.TradeOff, (target, needed_source))
 def trade_off() -> None:
     """Find the replay with the lowest target loss at given tokens, under a limit on forgetting.
 
@@ -68,7 +68,7 @@ def trade_off() -> None:
     """
 
 
-@question("limited-data", scenarios.LimitedData, (target, source))
+@subcommand("limited-data", scenarios.LimitedData, (target, source))
 def limited_data() -> None:
     """Find the replay with the lowest target loss where the target corpus is small.
 
@@ -78,7 +78,7 @@ def limited_data() -> None:
     """
 
 
-@question("allocate", scenarios.Allocate, (target,))
+@subcommand("allocate", scenarios.Allocate, (target,))
 def allocate() -> None:
     """Find the model size and the tokens with the lowest target loss for a compute budget.
 
@@ -88,7 +88,7 @@ def allocate() -> None:
     """
 
 
-@question("pareto", scenarios.Pareto, (target, needed_source))
+@subcommand("pareto", scenarios.Pareto, (target, needed_source))
 def pareto() -> None:
     """List the mixes within a compute budget that no other beats in both losses.
 
@@ -98,7 +98,7 @@ def pareto() -> None:
     """
 
 
-@question("schedule", scenarios.ScheduleOfRun, (target, source))
+@subcommand("schedule", scenarios.ScheduleOfRun, (target, source))
 def schedule() -> None:
     """Find the best learning-rate schedule of CPT, for a weight between the losses or under limits.
 
@@ -130,7 +130,7 @@ def whole_schedule(output: str | None, force: bool, **asked: Any) -> None:
     show(result, "" if output else options.same_command(output="lr.csv"))
 
 
-@question("turning-length", scenarios.TurningLength, (target, needed_source))
+@subcommand("turning-length", scenarios.TurningLength, (target, needed_source))
 def turning_length() -> None:
     """Find after how many steps at a constant rate the weighted loss is back at its start: 0, a number, or never.
 
@@ -140,7 +140,7 @@ def turning_length() -> None:
     """
 
 
-@question("critical-point", scenarios.CriticalPoint, (needed_source,))
+@subcommand("critical-point", scenarios.CriticalPoint, (needed_source,))
 def critical_point() -> None:
     """Find the length of pre-training beyond which CPT loses source loss for good.
 
