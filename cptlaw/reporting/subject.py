@@ -14,6 +14,7 @@ from cptlaw.fitting.fit import Fit
 from cptlaw.forecasting.scores import ScoreFit
 from cptlaw.planning import MinTokensPlan, MixPlan, min_tokens
 from cptlaw.planning.report_scenario import Page, ReportOfRuns
+from cptlaw.planning.result import flops_of
 from cptlaw.planning.scenario import options_of
 from cptlaw.reporting.points import IN_POINTS, LIMITS_IN_POINTS, limits_in_points
 from cptlaw.runs import Runs
@@ -85,7 +86,7 @@ class Subject:
     def flops(self) -> float | None:
         """Compute of the mix that matters, 6 N D, where the laws read both."""
         known = {"n_params", "tokens"} <= set(self.here)
-        return 6.0 * float(self.here["n_params"]) * float(self.here["tokens"]) if known else None
+        return flops_of(float(self.here["n_params"]), float(self.here["tokens"])) if known else None
 
 
 def limits_of(given: Mapping[str, object]) -> dict[str, object]:
