@@ -31,7 +31,7 @@ LIMITS = {
     "max-target-loss": "the limit on the target loss",
 }
 NAMED = {"cheaper": "cheaper", "safer": "safer", "no-replay": "without replay"}  # alternatives of the short table
-EVEN = "with 50% probability"  # the forecasts themselves: a limit holds as often as not
+EVEN_LABEL = "with 50% probability"  # the forecasts themselves: a limit holds as often as not
 SHORT_SHARES = (0.0, 0.05, 0.1, 0.25, 0.5)  # of replay, where no limit chose one
 ENDS = ("", "_lo", "_hi")
 
@@ -199,7 +199,7 @@ def refused_lines(answer: Answer) -> list[Line]:
         chance = best.get("probability")
         lines.append(("nearest", text if chance is None else f"{text}; within the limit: {likelihood(chance)}"))
     if answer.without_risk is not None:
-        lines.append((EVEN, _even_odds_run_text(answer)))
+        lines.append((EVEN_LABEL, _even_odds_run_text(answer)))
     if answer.searched is not None:
         ends = " to ".join(map(format_percent, answer.searched))
         lines.append(("searched", f"{ends} replay: beyond it no study measured what the new text still gains"))
@@ -236,7 +236,7 @@ def detail_lines(answer: Answer) -> list[Line]:
     if answer.feasible:
         lines += _compute_lines(answer)
         if answer.without_risk is not None and answer.probabilities:
-            lines.append((EVEN, _even_odds_run_text(answer)))
+            lines.append((EVEN_LABEL, _even_odds_run_text(answer)))
     if answer.what_if:
         lines.append(("what if", "; ".join(_change_of_mix(answer, mix) for mix in answer.what_if)))
     lines += [

@@ -50,20 +50,23 @@ def plan(
         If forgetting is limited and there is no base model's loss that it could count from.
     """
     given = _given(question, fits, risk, scores)
-    found = _best(question, fits, given)
+    within_runs = _best(question, fits, given)
     whole = {name: end for name, end in WHOLE_RANGE.items() if name not in question.given}
-    if found.feasible:
-        return found
-    if not whole or not found.mix.reads_replay:
-        return _with_end(question, found)
+    if within_runs.feasible:
+        return within_runs
+    if not whole or not within_runs.mix.reads_replay:
+        return _with_end(question, within_runs)
     if question.kind == "limited-data" and "max_replay" in whole:
         # All the more replay of as many new tokens is a longer run: none is planned that the runs do not reach.
-        longest = 1.0 - given["target_tokens"] / found.mix.tokens_in_reach
-        whole["max_replay"] = min(max(longest, found.mix.high), MOST_OF_LIMITED)
-    wider = _best(question, fits, {**given, **whole})
-    if not wider.feasible:
-        return _with_end(question, wider)
-    return replace(wider, findings=by_severity([*wider.findings, _replay_beyond_runs(found, wider)]))
+        longest = 1.0 - given["target_tokens"] / within_runs.mix.tokens_in_reach
+        whole["max_replay"] = min(max(longest, within_runs.mix.high), MOST_OF_LIMITED)
+    over_all_shares = _best(question, fits, {**given, **whole})
+    if not over_all_shares.feasible:
+        return _with_end(question, over_all_shares)
+    return replace(
+        over_all_shares,
+        findings=by_severity([*over_all_shares.findings, _replay_beyond_runs(within_runs, over_all_shares)]),
+    )
 
 
 def _with_end(question: Asked, refused: MixPlan) -> MixPlan:
@@ -87,9 +90,9 @@ def _with_end(question: Asked, refused: MixPlan) -> MixPlan:
     return replace(refused, findings=by_severity([*refused.findings, note]))
 
 
-def _replay_beyond_runs(found: MixPlan, wider: MixPlan) -> Finding:
+def _replay_beyond_runs(within_runs: MixPlan, over_all_shares: MixPlan) -> Finding:
     """Say that only a share of replay beyond those that were run keeps the limits."""
-    low, high, needed = found.mix.low, found.mix.high, wider.replay or 0.0
+    low, high, needed = within_runs.mix.low, within_runs.mix.high, over_all_shares.replay or 0.0
     return Finding(
         "warning",
         "replay-beyond-runs",

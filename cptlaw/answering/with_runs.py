@@ -67,75 +67,78 @@ def from_runs(
         for role in _eval_roles(runs, question)
     }
     fits = {role: _with_study(one, about) for role, one in fitted.items()}
-    # Scores are carried by fits to all rows, for no kind of shift: where the plan's are such, each loss is fitted once.
-    carrying = {one.on: one for one in fitted.values()} if where is None and shift is None else None
-    scores, of_scores = fitted_scores(runs, question, where, seed, schedules, carrying)
+    # Scores are forecast from fits to all rows and of no kind of shift: where the plan's are such, none is made twice.
+    loss_fits = {one.on: one for one in fitted.values()} if where is None and shift is None else None
+    scores, of_scores = fitted_scores(runs, question, where, seed, schedules, loss_fits)
     asked, notes = _with_tokens(_with_budget(question, fits), fits)
     asked, few = with_known_doubt(asked, (*fits.values(), *scores.values()))
-    # Twice: the plan that is given, and the one that an even chance would allow, which is the price of doubt.
-    sure, plain = (plan(asked, fits, risk, scores) for risk in (asked.risk, None))
-    reachable, nearest = (None, None) if sure.feasible else nearest_mix(asked, fits, sure, scores)
+    # Twice: with the probability that was asked for, and by the forecasts alone; the difference is the price of doubt.
+    planned, even = (plan(asked, fits, risk, scores) for risk in (asked.risk, None))
+    reachable, nearest = (None, None) if planned.feasible else nearest_mix(asked, fits, planned, scores)
     of_fits = (item for one in (*fits.values(), *scores.values()) for item in one.findings)
-    findings = [*notes, *few, *of_scores, *map(in_answer, sure.findings), *of_fits]
+    findings = [*notes, *few, *of_scores, *map(in_answer, planned.findings), *of_fits]
     ends = [name + end for name in EXPECTED for end in ("", "_lo", "_hi")]
     # Where doubt leaves no mix, the runs that would lessen it are those for the mix of an even chance, or the nearest.
-    known = next((one for one in (sure, plain, nearest) if one is not None and one.feasible), sure)
+    known = next((one for one in (planned, even, nearest) if one is not None and one.feasible), planned)
     cells, trouble, spending = _next_runs(runs, asked, fits, known)
-    options = by_replay(asked, sure, _base_target_loss(fits["target"].base, asked, sure))
+    options = by_replay(asked, planned, _base_target_loss(fits["target"].base, asked, planned))
     how = how_fitted(schedules, seed)
     return Answer(
         question=asked.text,
         kind=asked.kind,
-        feasible=sure.feasible,
-        replay=sure.replay,
-        tokens=sure.tokens if sure.feasible else None,
-        atpp=sure.atpp,
-        flops=sure.flops,
-        **_rate_and_batch(asked, fits, sure),
-        merge_weight=sure.merge_weight,
-        lora_rank=sure.lora_rank,
-        **{name: getattr(sure, name) for name in ends},
-        base_source_loss=sure.base_source_loss,
-        probabilities=chances(sure.limits, pd.DataFrame([point_of(asked, sure)])) if sure.feasible else {},
-        scores=sure.scores,
+        feasible=planned.feasible,
+        replay=planned.replay,
+        tokens=planned.tokens if planned.feasible else None,
+        atpp=planned.atpp,
+        flops=planned.flops,
+        **_rate_and_batch(asked, fits, planned),
+        merge_weight=planned.merge_weight,
+        lora_rank=planned.lora_rank,
+        **{name: getattr(planned, name) for name in ends},
+        base_source_loss=planned.base_source_loss,
+        probabilities=chances(planned.limits, pd.DataFrame([point_of(asked, planned)])) if planned.feasible else {},
+        scores=planned.scores,
         risk=asked.risk,
         laws=laws_in(fits, scores),
-        without_risk={name: getattr(plain, name, None) for name in (*WITHOUT_RISK, *EXPECTED)},
-        what_if=what_if(asked, fits, sure),
-        other_sizes=other_sizes(asked, fits, asked.risk, scores) if sure.feasible else (),
+        without_risk={name: getattr(even, name, None) for name in (*WITHOUT_RISK, *EXPECTED)},
+        what_if=what_if(asked, fits, planned),
+        other_sizes=other_sizes(asked, fits, asked.risk, scores) if planned.feasible else (),
         options=options,
-        alternatives=(*choices(asked, fits, sure, plain, scores, options), *_merge_and_adapter_runs(asked, fits, sure)),
-        blocking=sure.blocking,
+        alternatives=(
+            *choices(asked, fits, planned, even, scores, options),
+            *_merge_and_adapter_runs(asked, fits, planned),
+        ),
+        blocking=planned.blocking,
         best_reachable=reachable,
-        reference=_reference(asked, sure),
+        reference=_reference(asked, planned),
         next_runs=cells,
         findings=by_severity(dict.fromkeys([*findings, *trouble])),
         evidence=evidence(runs, fits),
-        commands=commands(runs, asked, where, fits, sure, scores=scores, how=how, spending=spending),
+        commands=commands(runs, asked, where, fits, planned, scores=scores, how=how, spending=spending),
         _page=lambda: replace(
-            _page(runs, asked, fits, sure, scores),
+            _page(runs, asked, fits, planned, scores),
             to_train=runs_text(cells),
             commands=(answer_command(runs, asked, where, how),),
         ),
-        _plan=sure,
+        _plan=planned,
     )
 
 
-def _rate_and_batch(question: Asked, fits: Mapping[str, Fit], sure: MixPlan) -> dict[str, Any]:
+def _rate_and_batch(question: Asked, fits: Mapping[str, Fit], planned: MixPlan) -> dict[str, Any]:
     """Return the rate and the batch of the plan, what was run, and why they were taken."""
-    tuned = advised_by_runs(fits["target"], question.n_params, sure.tokens if sure.feasible else None)
-    if sure.lr_peak != tuned.get("lr_peak"):  # what a law reads was planned
-        tuned = measured_rates(fits, sure, question.lr_peak) | {
+    tuned = advised_by_runs(fits["target"], question.n_params, planned.tokens if planned.feasible else None)
+    if planned.lr_peak != tuned.get("lr_peak"):  # what a law reads was planned
+        tuned = measured_rates(fits, planned, question.lr_peak) | {
             name: value for name, value in tuned.items() if name.startswith("batch")
         }
     return tuned | ({"batch_tokens": question.batch_tokens} if question.batch_tokens else {})
 
 
-def _reference(question: Asked, sure: MixPlan) -> Mapping[str, Any] | None:
+def _reference(question: Asked, planned: MixPlan) -> Mapping[str, Any] | None:
     """Return from which loss forgetting counts, and one standard deviation of the doubt about it, in nats."""
-    if sure.mix.forgetting is None:
+    if planned.mix.forgetting is None:
         return None
-    reference = sure.mix.forgetting.reference
+    reference = planned.mix.forgetting.reference
     measured = "measured" if reference.kind == "measured" else "estimated"
     return {
         "kind": measured if question.base_source_loss is None else "given",
@@ -292,9 +295,8 @@ def tokens_assumed(data: pd.DataFrame, question: Asked, advice: str) -> tuple[fl
 
 
 def _no_limit(question: Asked, fits: Mapping[str, Fit]) -> list[Finding]:
-    if "replay" not in fits["target"].data.columns:  # models from scratch: there is nothing to forget
-        return []
-    if question.max_forgetting is not None or question.max_target_loss is not None or question.benchmarks:
+    """Say that nothing limits forgetting, unless something is limited or models from scratch have nothing to forget."""
+    if question.limited or "replay" not in fits["target"].data.columns:
         return []
     if "source" not in fits:
         text = (

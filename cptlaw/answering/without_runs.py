@@ -105,7 +105,7 @@ def from_studies(question: Asked, shift: str | None) -> Answer:
         If the shift is unknown, or nothing says how many tokens there are.
     """
     setting = _base_model_setting(question, shift)
-    table = tuple(option(setting, question, share) for share in SHARES)
+    table = tuple(replay_row(setting, question, share) for share in SHARES)
     knee = SHARES[_knee_index([row["forgetting"] for row in table])]
     limited = question.max_forgetting is not None or _least_gain(question) is not None
     plans = _best_and_cheapest(setting, question, question.risk or RISK) if limited else {}
@@ -113,11 +113,11 @@ def from_studies(question: Asked, shift: str | None) -> Answer:
     chosen: dict[str, Any] = {"feasible": plan is not None if limited else None}
     if plan is not None:
         even = _best_and_cheapest(setting, question, 0.5).get("best", plan)
-        chosen |= _of_plan(setting, question, plan)
-        chosen |= {"cheapest": plans["cheapest"], "without_risk": {"feasible": True, **_mix(even)}}
+        chosen |= _answer_fields(setting, question, plan)
+        chosen |= {"cheapest": plans["cheapest"], "without_risk": {"feasible": True, **_mix_fields(even)}}
     elif limited:
         chosen |= _blocking_limit(setting, question)
-    at = plan or option(setting, question, knee)
+    at = plan or replay_row(setting, question, knee)
     part = at["tokens"] / _affordable_tokens(question, at["replay"])  # a plan need not spend all that there is
     batch = batches.recommend_batch(setting.n_params, setting.ptpp, at["tokens"], question.batch_tokens)
     pilots = next_pilots(setting, question, question.batch_tokens or batch["batch_tokens"])
@@ -129,7 +129,7 @@ def from_studies(question: Asked, shift: str | None) -> Answer:
         risk=question.risk,
         options=table,
         knee=knee,
-        **_rate(setting, at),
+        **_rate_fields(setting, at),
         **batch,
         alternatives=(
             *_other_choices(setting, question, plans, table),
@@ -137,7 +137,7 @@ def from_studies(question: Asked, shift: str | None) -> Answer:
         ),
         reference=_reference(setting),
         searched=(0.0, MOST_REPLAY),
-        along_replay=partial(_along, setting, question, part),
+        along_replay=partial(_row_along_replay, setting, question, part),
         next_runs=tuple(
             {
                 **{str(key): value for key, value in cell.items()},
@@ -164,7 +164,7 @@ def _base_model_setting(question: Asked, shift: str | None) -> Setting:
             "what there is to spend: --target-tokens 20B (of the new domain), --tokens 20B (in all) or --budget 1e21 "
             "(FLOPs)"
         )
-    if question.ptpp is None or missing:
+    if missing:
         raise UsageError(f"answer without runs needs to know {'; and '.join(missing)}.")
     known = KnownBase(**{one.name: getattr(question, one.name) for one in fields(KnownBase)})
     source, target = (prior_fit(on, known, shift) for on in ("source", "target"))
@@ -174,8 +174,8 @@ def _base_model_setting(question: Asked, shift: str | None) -> Setting:
     return Setting(source, target, question.n_params, question.ptpp, peak, unique)
 
 
-def option(setting: Setting, question: Asked, replay: float, tokens: float | None = None) -> dict[str, float]:
-    """Return what a share of replay costs and brings: tokens, FLOPs, forgetting and the fall of the target loss."""
+def replay_row(setting: Setting, question: Asked, replay: float, tokens: float | None = None) -> dict[str, float]:
+    """Return a row of the table of replay: tokens, FLOPs, forgetting, fall of the target loss, and their intervals."""
     spent = _affordable_tokens(question, replay) if tokens is None else tokens
     lost, won = setting.forgetting(replay, spent), setting.gain(replay, spent)
     row = {"replay": replay, "tokens": spent, "flops": flops_of(setting.n_params, spent)}
@@ -187,11 +187,13 @@ def option(setting: Setting, question: Asked, replay: float, tokens: float | Non
     return row
 
 
-def _along(setting: Setting, question: Asked, part: float, replay: float) -> dict[str, float]:
-    return option(setting, question, replay, part * _affordable_tokens(question, replay))
+def _row_along_replay(setting: Setting, question: Asked, part: float, replay: float) -> dict[str, float]:
+    """Return the row of a share of replay at a part of the tokens that may be spent."""
+    return replay_row(setting, question, replay, part * _affordable_tokens(question, replay))
 
 
 def _affordable_tokens(question: Asked, replay: float) -> float:
+    """Return the tokens, replay included, that may be spent at a share of replay."""
     if question.target_tokens is not None:
         return float((question.max_epochs or 1.0) * question.target_tokens / (1.0 - replay))
     return float(question.spendable or 0.0)
@@ -238,7 +240,9 @@ def _best_and_cheapest(setting: Setting, question: Asked, risk: float) -> dict[s
     enough = np.flatnonzero(gain >= NEARLY * gain[best])
     cheap = int(enough[np.argmin(tokens(high)[enough])])
     result = {"best": best, "cheapest": cheap}
-    return {name: option(setting, question, float(high[at]), float(tokens(high)[at])) for name, at in result.items()}
+    return {
+        name: replay_row(setting, question, float(high[at]), float(tokens(high)[at])) for name, at in result.items()
+    }
 
 
 def _least_gain(question: Asked) -> float | None:
@@ -259,11 +263,11 @@ def _blocking_limit(setting: Setting, question: Asked) -> dict[str, Any]:
         forgotten = setting.forgetting(replays, few).quantile(risk)
         place = int(np.argmin(forgotten))
         limit = float(forgotten[place])
-        near = option(setting, question, float(replays[place]), float(few[place]))
+        near = replay_row(setting, question, float(replays[place]), float(few[place]))
     else:
         fall = float(setting.gain(near["replay"], near["tokens"]).fall(1.0 - risk)[0])
         limit = (question.base_target_loss or 0.0) * (1.0 - fall)
-    of_plan = _of_plan(setting, question, near)
+    of_plan = _answer_fields(setting, question, near)
     reach = {name: of_plan.get(name) for name in ("replay", "tokens", "target_loss", "forgetting")}
     reach |= {"limit": limit, "probability": lowest_probability(of_plan["probabilities"])}
     return {"blocking": blocking, "best_reachable": reach}
@@ -291,7 +295,7 @@ def _other_choices(
     if best["replay"] > 0.0:
         result.append(("no-replay", "no replay", table[0]))
     kept = [
-        {"name": name, "change": change, "method": MIX, **_of_plan(setting, question, row)}
+        {"name": name, "change": change, "method": MIX, **_answer_fields(setting, question, row)}
         for name, change, row in result
         if name != "cheaper" or row["tokens"] < best["tokens"]
     ]
@@ -305,14 +309,15 @@ def _other_choices(
     )
 
 
-def _mix(plan: Mapping[str, float]) -> dict[str, float]:
+def _mix_fields(plan: Mapping[str, float]) -> dict[str, float]:
+    """Return the mix of a row, without what it leads to."""
     return {name: plan[name] for name in ("replay", "tokens", "flops")}
 
 
-def _of_plan(setting: Setting, question: Asked, plan: Mapping[str, float]) -> dict[str, Any]:
+def _answer_fields(setting: Setting, question: Asked, plan: Mapping[str, float]) -> dict[str, Any]:
     """Return a plan as fields of an answer."""
     ends = ("", "_lo", "_hi")
-    fields: dict[str, object] = {**_mix(plan), "atpp": plan["tokens"] / setting.n_params}
+    fields: dict[str, object] = {**_mix_fields(plan), "atpp": plan["tokens"] / setting.n_params}
     fields |= {f"forgetting{end}": plan[f"forgetting{end}"] for end in ends}
     if (base := question.base_source_loss) is not None:
         fields |= {f"source_loss{end}": base * (1.0 + plan[f"forgetting{end}"]) for end in ends}
@@ -349,7 +354,7 @@ def _merge_and_adapter_runs(
     )
 
 
-def _rate(setting: Setting, at: Mapping[str, float]) -> dict[str, Any]:
+def _rate_fields(setting: Setting, at: Mapping[str, float]) -> dict[str, Any]:
     """Return the peak rate with its range, why, and what half and twice of it would do."""
     low, high = (factor * setting.lr_pretrain for factor in RATES)
     options = []
