@@ -52,6 +52,7 @@ _FACTS: dict[int, tuple[weakref.ref[object], dict[object, Any]]] = {}
 
 def cached_stat(rows: object, key: object, read: Callable[[], Fact]) -> Fact:
     """Return what is asked of the same fitted rows, or fit, at every forecast: read once, and kept while these live."""
+    rows = getattr(rows, "_cache", {}).get(ORIGINAL, rows)  # of a fit that was given out before: that one's
     place = id(rows)
     # By identity and not by content: hashing a table costs more than the fact, and a frame that has gone takes its
     # facts along.

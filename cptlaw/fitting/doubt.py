@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from cptlaw.fitting.asked_rows import known_at
 from cptlaw.fitting.cached import cached
 from cptlaw.fitting.curvature import covariance
 from cptlaw.fitting.members import Member
@@ -24,7 +25,7 @@ from cptlaw.fitting.solving.problem import Problem
 from cptlaw.fitting.solving.student import t_quantile
 from cptlaw.fitting.uncertainty.discrepancy import Scale, distances, half_widths_at, unvaried, usual_rate
 from cptlaw.laws.calculus import Array
-from cptlaw.laws.inputs import AnyRows
+from cptlaw.laws.inputs import AnyRows, Columns
 
 # What an average errs by beyond its data, beside one law of which the rates were learned: chosen so that nine of ten
 # held-out points lie inside, whichever study is left out (studies/bench.md). The spread between the laws comes on top.
@@ -109,8 +110,12 @@ def slopes_at(fit: LawOnRows, frame: AnyRows) -> Array:
     problem, scales = _at_optimum(fit)
     if not problem.size:
         return np.zeros((len(frame), 0))
-    start, k = fit.optima[0], problem.k
-    return jacobian(problem, start[:k], start[k:], at=fit.law.bind(fit.law.as_taken(frame), fit.role), scales=scales)
+    start, k, last = fit.optima[0], problem.k, known_at(fit, Columns.of(frame))
+    if "slopes" not in last:
+        at = fit.law.bind(fit.law.as_taken(frame), fit.role)
+        last["slopes"] = jacobian(problem, start[:k], start[k:], at=at, scales=scales)
+    result: Array = last["slopes"]
+    return result
 
 
 @cached

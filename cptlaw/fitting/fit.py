@@ -14,6 +14,7 @@ import pandas as pd
 
 from cptlaw.errors import CptlawError
 from cptlaw.findings import Finding
+from cptlaw.fitting.asked_rows import known_at
 from cptlaw.fitting.cached import cached, cached_stat
 from cptlaw.fitting.checking.assumed import assumed
 from cptlaw.fitting.checking.cuts import trained_rows
@@ -160,20 +161,9 @@ class Fit(Saved):
         values: Array = share / np.maximum(share.sum(axis=1, keepdims=True), 1e-300)
         return values
 
-    def _last(self, frame: Columns) -> dict[Any, Any]:
-        """Return what is known of the rows that were asked about last; a plan asks for several numbers in a row."""
-        if not all(column.dtype.kind in "fiu" for column in frame.columns.values()):
-            return {}  # names of runs and schedules are not compared
-        # By content: plans build new rows for each question about the same points.
-        key = tuple((name, column.dtype, column.tobytes()) for name, column in frame.columns.items())
-        result: dict[Any, Any] = self._cache.get("last", {})
-        if result.get("key") != key:  # another thread may ask about other rows at the same time
-            result = self._cache["last"] = {"key": key}
-        return result
-
     def _outside(self, frame: Columns) -> Array:
         """Return how far rows lie outside the fitted ones, (n, directions), in e-folds."""
-        last = self._last(frame)
+        last = known_at(self, frame)
         if "outside" not in last:
             last["outside"] = outside(self._rows, frame, self._along)
         result: Array = last["outside"]
@@ -181,7 +171,7 @@ class Fit(Saved):
 
     def _centres(self, frame: Columns) -> Centres:
         """Return weights and log losses of the laws at each row, (n, members) each, and the rows as each reads them."""
-        last = self._last(frame)
+        last = known_at(self, frame)
         if "centres" not in last:
             last["centres"] = self._computed(frame)
         centres: Centres = last["centres"]
@@ -244,7 +234,7 @@ class Fit(Saved):
     def half_widths(self, frame: Points, coverage: float) -> HalfWidths:
         """Return half-widths in log loss at rows, (n,) each: of the forms, the parameters, the distance, the noise."""
         frame = Columns.of(self.completed(Columns.of(as_rows(frame))))
-        last = self._last(frame)
+        last = known_at(self, frame)
         if coverage not in last:
             last[coverage] = self._half_widths(frame, coverage, last)
         result: HalfWidths = last[coverage]

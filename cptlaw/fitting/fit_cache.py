@@ -15,10 +15,11 @@ from typing import Any, TypeVar
 from cptlaw.errors import CptlawError
 from cptlaw.fitting.cached import copied, fits_in
 from cptlaw.fitting.learned import left_out
+from cptlaw.fitting.solving.training_rows import TrainingRows
 from cptlaw.runs import Runs
 from cptlaw.schedules import read_schedules
 
-MOST_FITS = 128  # of both losses of 32 answers, and which of their rows are left out
+MOST_FITS = 256  # of both losses of 32 answers, searches of the source loss, and which of their rows are left out
 MOST_ROWS = 20_000  # of a table whose fits are kept
 IN_ALL = 500_000  # rows in all fits: some 100 MB
 
@@ -39,7 +40,7 @@ class FitCache:
         self._fits: OrderedDict[bytes, tuple[Any, int]] = OrderedDict()
         self._lock = threading.Lock()  # the app answers several questions at a time
 
-    def fitted(self, fit: Callable[[], Fitted], table: Runs, *asked: object) -> Fitted:
+    def fitted(self, fit: Callable[[], Fitted], table: Runs | TrainingRows, *asked: object) -> Fitted:
         """Return what was fitted to these rows when the same was asked before, else fit.
 
         Parameters
@@ -75,7 +76,7 @@ class FitCache:
 FITS = FitCache()
 
 
-def _digest(table: Runs, asked: tuple[object, ...]) -> bytes | None:
+def _digest(table: Runs | TrainingRows, asked: tuple[object, ...]) -> bytes | None:
     """Return what tells a question to a table from all others; None where it holds what has no bytes."""
     about = [getattr(table, one.name) for one in fields(table) if one.name != "frame"]
     columns = chain.from_iterable((name, column.array) for name, column in table.frame.items())

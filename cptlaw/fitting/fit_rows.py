@@ -14,6 +14,7 @@ from cptlaw.fitting.checking.design import check_rows
 from cptlaw.fitting.checking.optimum import check_independence, check_optimum, check_search
 from cptlaw.fitting.checking.residuals import check_residuals
 from cptlaw.fitting.checking.unread import check_unread
+from cptlaw.fitting.fit_cache import FITS
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.provenance import Provenance
 from cptlaw.fitting.solving import identifiability as identify
@@ -91,13 +92,20 @@ def fit_rows(
         if finding.code == "one-level" and not options.restraint.priors:
             raise FitError(f"{finding.message} {finding.advice}")
     redundancy = _redundancy_of(chosen, frame)
+
+    def search(how: Options, begin: Array | None = None) -> tuple[Descent, Array, float]:
+        if training.role != "source" or begin is not None:
+            return minimise(problem, chosen, how, redundancy, begin)
+        # The fit of a target loss fits its source loss first, which is then fitted for itself.
+        return FITS.fitted(lambda: minimise(problem, chosen, how, redundancy), training, repr(how))
+
     begin = None
     if near is not None and near.problem().free == problem.free:
         begin, options = near.optima[:1, problem.k :], replace(options, starts=1)
-    descent, members, prior_weight = minimise(problem, chosen, options, redundancy, begin)
+    descent, members, prior_weight = search(options, begin)
     if options.restraint.priors and 1 < options.starts <= FEW_STARTS and _agreeing(descent, members) < 2:
         options = replace(options, starts=MORE_STARTS)
-        descent, members, prior_weight = minimise(problem, chosen, options, redundancy)
+        descent, members, prior_weight = search(options)
     best, agree = int(np.argmin(descent.total)), _agreeing(descent, members)
     c, z = descent.c[best], descent.z[best]
     matrix = identify.jacobian(problem, c, z)

@@ -39,6 +39,7 @@ from cptlaw.fitting.checking.extrapolation import extrapolations
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.fitting.law_fit import LawFit
+from cptlaw.fitting.learned import left_out
 from cptlaw.fitting.point_covariance import ONE_SD
 from cptlaw.fitting.solving.options import Options
 from cptlaw.fitting.solving.training_rows import TrainingRows
@@ -126,7 +127,10 @@ def find_reference(
     if kind == "measured" and base_source_loss is not None:
         return Reference(kind, base_source_loss, _unlike_the_data(source, base_source_loss))
     if kind == "measured":
-        return _nearest_to_measured(source)
+        # Each plan of an answer, and each kind of it, counts from the same.
+        about = ("measured", source.role, left_out(), *sorted(source.known.items()))
+        result: Reference = cached_stat(source.fit, about, lambda: _nearest_to_measured(source))
+        return result
     return _by_base_law(source, base_law) if kind == "base-law" else _by_own_law(source, kind)
 
 
@@ -245,7 +249,7 @@ def _worth_of_a_measurement(source: Loss, loss: float, spread: float) -> tuple[f
     if guessed is None or known is None or not isinstance(source.fit, Average):
         return spread, spread
     # What few runs leave open of changes is no doubt about the base model.
-    alone = replace(source, fit=replace(source.fit, study_prior=None, _cache={}))
+    alone = replace(source, fit=source.fit.of_runs_alone())
     own = alone.half_width({"replay": 0.5, "tokens": 0.0}, ONE_SD, measured=False)
     return float(np.sqrt(max(guessed[0] ** 2 - known[0] ** 2, 0.0))), float(np.hypot(own[0], spread))
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.findings import Finding
+from cptlaw.fitting.asked_rows import known_at
 from cptlaw.fitting.base_models import OF_TARGET, BaseErrors
 from cptlaw.fitting.cached import cached
 from cptlaw.fitting.doubt import LEAST_WEIGHT
@@ -149,9 +150,9 @@ class Average(Fit):
         """Return what studies add to log losses, a factor on their doubt, and that of changes beside it, (n,) each."""
         if self.study_prior is None or not {"n_params", "ptpp", "tokens"} <= set(rows.columns):
             return np.zeros(len(rows)), np.ones(len(rows)), np.ones(len(rows))
-        last = self._last(rows)
+        last = known_at(self, rows)
         if "studies" not in last:
-            last["studies"] = with_studies(self._of_runs_alone(), self.study_prior, rows.to_pandas())
+            last["studies"] = with_studies(self.of_runs_alone(), self.study_prior, rows.to_pandas())
         told: tuple[Array, Array, Array] = last["studies"]
         return told
 
@@ -168,7 +169,8 @@ class Average(Fit):
         return np.asarray(np.hypot(ratio * np.sqrt(np.maximum(half_width**2 - noise**2, 0.0)), noise), dtype=float)
 
     @cached
-    def _of_runs_alone(self) -> Average:
+    def of_runs_alone(self) -> Average:
+        """Return the average without what studies of others add to it."""
         return replace(self, study_prior=None, _cache={})
 
     def _half_widths(self, frame: Columns, coverage: float, last: dict[Any, Any]) -> HalfWidths:

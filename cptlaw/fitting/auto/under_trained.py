@@ -137,12 +137,19 @@ def _lowest(
     seen = np.unique(np.linspace(0, len(level) - 1, min(len(level), MOST_ROWS)).round().astype(int))
     frame, level = rows.frame.iloc[seen], level[seen]
     edges = distinct_levels(np.unique(level)) - 1e-9
+
+    def may_go(kept: NDArray[np.bool_]) -> bool:
+        enough = kept.mean() >= 1.0 - MOST_SHARE and kept.sum() >= LEAST_KEPT
+        return bool(enough and off(frame, kept, 0.0) > -np.inf)
+
+    if len(edges) < 2 or not may_go(level >= edges[1]):  # as of one base model: no fit could say so
+        return float(edges[0])
     spread, _, fit = _spread(rows, frame, np.ones(len(frame), dtype=bool), middle)
     lowest = 0
     step = 1
     while lowest + step < len(edges):
         kept = level >= edges[lowest + step]
-        if kept.mean() < 1.0 - MOST_SHARE or kept.sum() < LEAST_KEPT:
+        if not may_go(kept):
             break
         without, above = np.inf, 0.0
         if fit is None or _promised(fit, frame, kept) <= PROMISED * spread:

@@ -204,9 +204,12 @@ def learned_of_replay(frame: pd.DataFrame, gain: Learned) -> tuple[Array, Array]
     tuple of arrays
         The median, and the standard deviation of its log; both of shape (n,).
     """
+    unread = ((frame["unread"] > 0) & (frame["replay"] > 0)).to_numpy()
+    if not unread.any():
+        return np.zeros(len(frame)), np.zeros(len(frame))
     read = frame.assign(shift="near", novelty=np.nan, tokens=np.maximum(frame["tokens"] * frame["replay"], 1.0))
     outlook = expected("gain", read.assign(replay=0.0), gain)
-    return outlook.part * ((frame["unread"] > 0) & (frame["replay"] > 0)).to_numpy(), outlook.spread
+    return outlook.part * unread, outlook.spread
 
 
 def tiny(n_params: ArrayLike) -> Array:
@@ -377,6 +380,10 @@ def expected(outcome: Outcome, frame: pd.DataFrame, law: Learned | None = None, 
     """
     chosen = law or learned(outcome)
     at = _Curve.of(chosen, outcome, frame)
+    return _outlook(chosen, outcome, at, frame, gain)
+
+
+def _outlook(chosen: Learned, outcome: Outcome, at: _Curve, frame: pd.DataFrame, gain: Learned | None) -> Outlook:
     variance = np.einsum("ij,jk,ik->i", at.gradient, chosen.covariance, at.gradient) + chosen.noise**2
     variance += chosen.between_amplitude**2 + (at.slope * chosen.between_reach) ** 2
     for cause in _of_missing_inputs(chosen, at, frame):
@@ -430,10 +437,8 @@ def changes(outcome: Outcome, frame: pd.DataFrame, *, known_shift: bool = True) 
 
     Medians of `expected`, and the sum of `doubt_of_changes`, which says what the arguments are.
     """
-    outlook = expected(outcome, frame)
-    median = outlook.part + outlook.rest - outlook.replay_gain
-    centre = -median if outcome == "gain" else np.log1p(median)
-    parts = doubt_of_changes(outcome, frame, known_shift).values()
+    median, doubts = _median_and_doubts(outcome, frame, known_shift)
+    centre, parts = -median if outcome == "gain" else np.log1p(median), doubts.values()
     loadings, own = np.hstack([one.loadings for one in parts]), np.sum([one.own for one in parts], axis=0)
     return centre, Doubt(loadings, own, places_of(frame))
 
@@ -451,8 +456,13 @@ def doubt_of_changes(outcome: Outcome, frame: pd.DataFrame, known_shift: bool = 
     known_shift
         Whether the kind of shift was told; else the spread between kinds is added.
     """
+    return _median_and_doubts(outcome, frame, known_shift)[1]
+
+
+def _median_and_doubts(outcome: Outcome, frame: pd.DataFrame, known_shift: bool) -> tuple[Array, dict[str, Doubt]]:
     chosen = learned(outcome)
-    at, outlook = _Curve.of(chosen, outcome, frame), expected(outcome, frame)
+    at = _Curve.of(chosen, outcome, frame)
+    outlook = _outlook(chosen, outcome, at, frame, None)
     missing = _of_missing_inputs(chosen, at, frame)
     between = [
         np.full(len(frame), chosen.between_amplitude),
@@ -468,7 +478,7 @@ def doubt_of_changes(outcome: Outcome, frame: pd.DataFrame, known_shift: bool = 
     floor = scale * at.noise_floor
     none, places = np.zeros(len(frame)), places_of(frame)
     of_form = np.column_stack([*(of_part * one for one in between), regained, replay_gain])
-    return {
+    return median, {
         "parameters": Doubt(of_part[:, None] * np.column_stack([coefficients, *missing]), none, places),
         "form": Doubt(of_form, none, places),
         "noise": Doubt(np.zeros((len(frame), 0)), (of_part * chosen.noise) ** 2 + floor**2, places),

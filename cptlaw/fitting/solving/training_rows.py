@@ -44,6 +44,9 @@ class TrainingRows:
     findings: tuple[Finding, ...] = ()
     schedules: Mapping[str, Schedule] = field(default_factory=dict)
 
+    def __len__(self) -> int:
+        return len(self.frame)
+
     def chosen(self, rows: NDArray[np.bool_] | None = None, test: pd.DataFrame | None = None) -> TrainingRows:
         """Return the training on the rows that the law chooses to be fitted on.
 
