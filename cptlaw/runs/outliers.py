@@ -27,10 +27,10 @@ STRANGE = 0.15  # log loss by which a whole run lies off the others
 STRANGE_ALONE = 0.28  # the same for runs on one corpus alone, beside others; bits for nats are .37
 STRANGE_MIX = 0.7  # the same for mixes of k corpora: no plain surface follows what a first share teaches
 STRANGE_ROW = 0.5  # the same for one row of a run: a row at twice the loss was not measured on the same model
-TIMES = 6.0  # and times the usual scatter
+TIMES = 6.0  # and by how many standard deviations of the usual scatter
 ROUNDS = 20
 BITS = 1.0 / math.log(2.0)
-# What a mix-up of units would multiply a loss by.
+# Factor by which a mix-up of units multiplies a loss.
 UNITS = {"in bits instead of nats": BITS, "in nats instead of bits": 1.0 / BITS}
 MANY_IN_BITS = (0.1, 0.5)  # share of rows: fewer are runs that slipped, of more the others would be
 INPUTS = ("n_params", "tokens", "ptpp", "replay", "lr_peak")
@@ -44,8 +44,8 @@ STEEPEST_BUDGET = 0.2  # d log loss / d log budget; .26 was measured, where size
 SIZE_OFF = 0.18  # log loss, by which one size lies off the line through the others
 STEEPEST = 0.42  # d log loss / d log size; .34 is published for the part of the loss that size can lower at all
 LEAST_SLOPES = 2  # between sizes and between budgets, from which their medians are compared
-SURE_PAIRS = 4  # pairs of rows, all of which rise with size
-SEED = 0.003  # relative difference of the losses of two seeds
+SURE_PAIRS = 4  # pairs of rows that rise with size, all of them, from which rising is no error
+SEED = 0.003  # relative difference by which the losses of two seeds differ
 FOLDS = 10
 NEIGHBOURS, MOST_COMPARED = 3, 400
 SPREAD = 0.05  # standard deviation of log losses, below which there is little to explain
@@ -58,7 +58,7 @@ MOST_NAMED = 3  # runs that are named each by a finding of its own
 
 
 class LossSurface:
-    """What the losses of one eval should be, as its other rows say.
+    """A robust regression of the log losses of one eval on its inputs, and what lies off it.
 
     Parameters
     ----------
@@ -76,13 +76,13 @@ class LossSurface:
     def design(self) -> Floats:
         """The inputs as columns that are centred and scaled, with a parabola where there are levels for one."""
         columns = [np.ones(len(self.frame))]
-        for place in self.inputs.values():
+        for column in self.inputs.values():
             # A parabola in logarithms follows any of the laws closely enough to see a run that lies 15 % off it.
-            columns += [place, place**2] if len(np.unique(place)) > 2 else [place]
-        return np.column_stack([*columns, *self.ends, *self.kinds])
+            columns += [column, column**2] if len(np.unique(column)) > 2 else [column]
+        return np.column_stack([*columns, *self.single_corpus, *self.kinds])
 
-    def place(self, name: str) -> Floats | None:
-        """Return one input, centred and scaled, or nothing where it is not known or never varies."""
+    def standardised_input(self, name: str) -> Floats | None:
+        """Return one input as standard scores, (n,); None where a value is missing or it never varies."""
         if name not in self.frame.columns:
             return None
         values = self.frame[name].to_numpy(dtype=float)
@@ -90,17 +90,18 @@ class LossSurface:
             return None
         # Effects of sizes and tokens are powers; a replay of zero has no logarithm.
         values = values if name == "replay" else np.log(np.maximum(values, 1e-300))
-        scaled: Floats = (values - values.mean()) / values.std()
-        return scaled
+        standardised: Floats = (values - values.mean()) / values.std()
+        return standardised
 
     @cached_property
     def inputs(self) -> dict[str, Floats]:
-        """The inputs of laws that are known and vary, each centred and scaled."""
-        return {name: place for name in INPUTS if (place := self.place(name)) is not None}
+        """The inputs of laws that are known and vary, each as standard scores, (n,)."""
+        known = {name: self.standardised_input(name) for name in INPUTS}
+        return {name: column for name, column in known.items() if column is not None}
 
     @cached_property
-    def ends(self) -> list[Floats]:
-        """Runs on one corpus alone, where nothing of the other is learned or kept: no parabola of mixes goes there."""
+    def single_corpus(self) -> list[Floats]:
+        """Dummies of replay 0 and of replay 1, (n,): no parabola in replay follows losses to one corpus alone."""
         if "replay" not in self.frame.columns:
             return []
         share = self.frame["replay"].to_numpy(dtype=float)
@@ -109,14 +110,14 @@ class LossSurface:
 
     @cached_property
     def kinds(self) -> list[Floats]:
-        """Levels of text, and the shares of the corpora of a mix."""
+        """Dummies of the levels of text columns, and log shares of the corpora of a mix, (n,) each."""
         result = []
         for name in (name for name in KINDS if name in self.frame.columns):
             codes = pd.factorize(self.frame[name].astype(str), sort=True)[0]
             if 1 < codes.max() + 1 <= MOST_LEVELS:
                 result += [(codes == code).astype(float) for code in range(1, codes.max() + 1)]
         for name in mix_columns(self.frame.columns)[:-1]:
-            # What the first share of a corpus teaches is the most.
+            # In logs, for the first per cents of a corpus lower its loss most.
             share = np.log(self.frame[name].to_numpy(dtype=float) + FIRST_SHARE)
             result += [share - share.mean()] if np.all(np.isfinite(share)) and np.ptp(share) > 0 else []
         return result
@@ -133,9 +134,9 @@ class LossSurface:
 
     @cached_property
     def coordinates(self) -> Floats:
-        """All that may tell rows apart, the user's own columns among them, each scaled alike, (n, k); k may be 0."""
-        pretrain = self.place("lr_pretrain")
-        result = [*self.inputs.values(), *([] if pretrain is None else [pretrain]), *self.ends, *self.kinds]
+        """All columns by which losses may differ, the user's own among them, as standard scores, (n, k); k may be 0."""
+        pretrain = self.standardised_input("lr_pretrain")
+        result = [*self.inputs.values(), *([] if pretrain is None else [pretrain]), *self.single_corpus, *self.kinds]
         for name in map(str, self.frame.columns):
             column = self.frame[name]
             if name in COLUMNS and name not in ("step", "seed", "warmup", "lr_end", "batch_tokens", "samples"):
@@ -150,14 +151,14 @@ class LossSurface:
     def explained_by_neighbours(self) -> float:
         """Return the share of the variance that the nearest rows of other runs explain."""
         chosen = np.unique(np.linspace(0, len(self.loss) - 1, MOST_COMPARED).round().astype(int))
-        place, loss, run = self.coordinates[chosen], self.loss[chosen], self.run[chosen]
-        apart = ((place[:, None, :] - place[None, :, :]) ** 2).sum(axis=2)
-        apart[run[:, None] == run[None, :]] = np.inf
-        nearest = np.argsort(apart, axis=1, kind="stable")[:, :NEIGHBOURS]
+        at, loss, run = self.coordinates[chosen], self.loss[chosen], self.run[chosen]
+        distance = ((at[:, None, :] - at[None, :, :]) ** 2).sum(axis=2)
+        distance[run[:, None] == run[None, :]] = np.inf
+        nearest = np.argsort(distance, axis=1, kind="stable")[:, :NEIGHBOURS]
         return 1.0 - float(np.mean((loss - loss[nearest].mean(axis=1)) ** 2)) / max(float(loss.var()), 1e-300)
 
-    def explained(self, design: Floats) -> float:
-        """Return the share of the losses' variance that a surface explains in runs that are left out."""
+    def explained_share(self, design: Floats) -> float:
+        """Return the R2 of a regression on a design in runs that it leaves out, by folds of runs."""
         scaled = design / np.maximum(np.linalg.norm(design, axis=0), 1e-300)
         fold = self.run % min(FOLDS, len(self.names))
         missed, spread = 0.0, 0.0
@@ -186,7 +187,7 @@ def robust_residuals(design: Floats, values: Floats) -> tuple[Floats, Floats]:
 
 
 def outlier_runs(surface: LossSurface) -> Iterator[Finding]:
-    """Say which runs lie off all others as a whole, or that a part of all rows does by the factor of a unit."""
+    """Say which runs lie off all others as a whole, or that many rows lie off by the factor between bits and nats."""
     if len(surface.loss) < max(LEAST_RUNS, 2 * surface.design.shape[1]):
         return
     residual, run, names = surface.residual, surface.run, surface.names
@@ -202,7 +203,7 @@ def outlier_runs(surface: LossSurface) -> Iterator[Finding]:
     away = by_run - np.median(by_run)
     # The median absolute deviation as a standard deviation of normal errors: the strange run has no part in it.
     usual = 1.4826 * float(np.median(np.abs(away)))
-    alone = np.any([np.zeros(len(run)), *surface.ends], axis=0)
+    alone = np.any([np.zeros(len(run)), *surface.single_corpus], axis=0)
     limit = np.where(np.bincount(run, alone) > 0, STRANGE_ALONE, STRANGE)
     limit = np.maximum(limit, STRANGE_MIX if mix_columns(surface.frame.columns) else 0.0)
     strange = np.flatnonzero((np.abs(away) > limit) & (np.abs(away) > TIMES * usual))
@@ -210,16 +211,17 @@ def outlier_runs(surface: LossSurface) -> Iterator[Finding]:
         return
     if len(strange) > MOST_NAMED:
         worst = names[strange[np.argsort(-np.abs(away[strange]))]].tolist()
+        farthest = _percent_off(float(away[strange][np.abs(away[strange]).argmax()]))
         yield _mix_up(
-            f"the losses of {len(worst)} runs, such as {listed(map(repr, worst), MOST_NAMED)}, lie up to "
-            f"{_off(float(away[strange][np.abs(away[strange]).argmax()]))} what the other runs lead one to expect.",
+            f"the losses of {len(worst)} runs, such as {listed(map(repr, worst), MOST_NAMED)}, lie up to {farthest} "
+            "what the other runs lead one to expect.",
             worst,
         )
         return
     for name, gap in zip(names[strange].tolist(), away[strange].tolist(), strict=True):
         near = next((how for how, by in UNITS.items() if abs(gap - math.log(by)) < max(0.05, 3 * usual)), None)
         guess = f", as if {near}" if near else ""
-        text = f"the losses of run {name!r} lie {_off(gap)} what the other runs lead one to expect{guess}."
+        text = f"the losses of run {name!r} lie {_percent_off(gap)} what the other runs lead one to expect{guess}."
         yield _mix_up(text, [name], gap=gap)
 
 
@@ -314,8 +316,9 @@ def _most_explained(surface: LossSurface) -> float:
     """Return the largest share of the log losses of runs left out that the inputs explain, by any of some designs."""
     one, replay = np.ones(len(surface.loss)), surface.inputs.get("replay")
     share = [] if replay is None else [replay, replay**2]
-    designs = (np.column_stack(columns) for columns in ((one, *surface.inputs.values()), (one, *share, *surface.ends)))
-    return float(max(*map(surface.explained, (*designs, surface.design)), surface.explained_by_neighbours()))
+    plain, of_mix = (one, *surface.inputs.values()), (one, *share, *surface.single_corpus)
+    designs = (np.column_stack(plain), np.column_stack(of_mix), surface.design)
+    return float(max(*map(surface.explained_share, designs), surface.explained_by_neighbours()))
 
 
 def _roughness(surface: LossSurface) -> float | None:
@@ -347,7 +350,7 @@ def sizes_out_of_order(rows: pd.DataFrame, surface: LossSurface) -> Iterator[Fin
     alike = effect is not None and _between_pairs(rows[adapted], code[adapted], len(levels)) is not None
     if effect is None and len(np.unique(surface.frame["n_params"])) == len(levels):
         effect = _between_all(surface, len(levels))
-    for found in () if effect is None else _sizes(*effect, levels):
+    for found in () if effect is None else _size_findings(*effect, levels):
         # Where no two adapted rows differ in size alone, what else a size differs in may set it apart.
         yield found if alike or found.code != "size-out-of-line" else replace(found, severity="warning")
 
@@ -393,11 +396,11 @@ def _gaps(cells: pd.DataFrame, keys: Sequence[object], n: int) -> dict[tuple[int
 
 
 def _between_all(surface: LossSurface, n: int) -> tuple[Floats, float] | None:
-    """Return the same from all rows, by a regression on the other inputs."""
+    """Return the effects of `_between_pairs` from all rows, by a regression on the other inputs."""
     code = np.unique(surface.frame["n_params"].to_numpy(dtype=float), return_inverse=True)[1]
     # Straight lines: where an input goes with size, a parabola would put any jump of size into it, and back.
-    columns = [place for name, place in surface.inputs.items() if name in ("tokens", "ptpp")]
-    mix = [*([surface.inputs["replay"]] if "replay" in surface.inputs else []), *surface.ends, *surface.kinds]
+    columns = [column for name, column in surface.inputs.items() if name in ("tokens", "ptpp")]
+    mix = [*([surface.inputs["replay"]] if "replay" in surface.inputs else []), *surface.single_corpus, *surface.kinds]
     columns += mix
     fewest = int(np.bincount(code).min())
     if fewest < 2 or len(code) < 2 * (len(columns) + n):
@@ -412,12 +415,12 @@ def _between_all(surface: LossSurface, n: int) -> tuple[Floats, float] | None:
     return solved[:n], TIMES * usual / math.sqrt(fewest)
 
 
-def _sizes(effect: Floats, error: float, levels: Floats) -> Iterator[Finding]:
-    """Look at the effect of each size on the log loss, known up to an error, (k,)."""
+def _size_findings(effect: Floats, error: float, levels: Floats) -> Iterator[Finding]:
+    """Say what is odd about the effect of each size on the log loss, (k,), given its error."""
     size = np.log(levels)
     steps = np.diff(effect)
     steepest = float(np.min(steps / np.diff(size)))
-    line = [_line(np.delete(size, i), np.delete(effect, i), size[i]) for i in range(len(size))]
+    line = [_robust_line_at(np.delete(size, i), np.delete(effect, i), size[i]) for i in range(len(size))]
     off = effect - np.array(line) if len(size) > 2 else np.zeros(len(size))
     i = int(np.abs(off).argmax())
     if (steps > max(SIZE_RISES, error) / len(steps)).all() and effect[-1] - effect[0] > max(SIZE_RISES, error):
@@ -436,8 +439,8 @@ def _sizes(effect: Floats, error: float, levels: Floats) -> Iterator[Finding]:
         yield Finding(
             "error" if rises else "warning",
             "size-out-of-line",
-            f"the losses of {format_quantity(float(levels[i]))} parameters lie {_off(float(off[i]))} what the other "
-            f"sizes lead one to expect{f', as if {near}' if near else ''}.",
+            f"the losses of {format_quantity(float(levels[i]))} parameters lie {_percent_off(float(off[i]))} what the "
+            f"other sizes lead one to expect{f', as if {near}' if near else ''}.",
             "Look whether these runs were measured alike: unit, tokenizer, eval, rate; or leave this size out.",
             data={"n_params": float(levels[i]), "gap": float(off[i])},
             remedy=Remedy("where", f"n_params != {levels[i]:.10g}"),
@@ -476,7 +479,7 @@ def bases_out_of_line(base: pd.DataFrame) -> Iterator[Finding]:
     yield Finding(
         "warning",
         "rising-with-size" if more else "size-out-of-line",
-        f"larger base models have losses {_off(by)} those of smaller ones: more than size and budget can do.",
+        f"larger base models have losses {_percent_off(by)} those of smaller ones: more than size and budget can do.",
         "Look whether n_params stands in the rows of its own runs, and whether all losses have one unit.",
         data={"gap": by},
     )
@@ -516,8 +519,8 @@ def _slopes(x: Floats, y: Floats) -> Floats:
     return np.asarray((y[j] - y[i]) / (x[j] - x[i]), dtype=np.float64)
 
 
-def _line(x: Floats, y: Floats, at: float) -> float:
-    """Return a straight line through points, by medians of slopes, at a place."""
+def _robust_line_at(x: Floats, y: Floats, at: float) -> float:
+    """Return the value at a point of a line through points: median slope and median intercept (Theil and Sen)."""
     slope = float(np.median(_slopes(x, y))) if len(x) > 1 else 0.0
     return float(np.median(y - slope * x)) + slope * float(at)
 
@@ -531,7 +534,7 @@ def _rows_in_bits(residual: Floats) -> Finding | None:
         alike = np.abs(residual) < near
         # Two heaps and next to nothing between them: what a missing input does is spread.
         if MANY_IN_BITS[0] <= off.mean() <= MANY_IN_BITS[1] and (off | alike).mean() > 0.95:
-            where = _off(math.log(factor))
+            where = _percent_off(math.log(factor))
             text = f"{off.sum()} of {len(residual)} rows lie {where} what the others lead one to expect, as if {how}."
             advice = "Give all losses in nats per token: bits times 0.6931."
             return Finding("warning", "suspected-mix-up", text, advice)
@@ -539,12 +542,13 @@ def _rows_in_bits(residual: Floats) -> Finding | None:
 
 
 def _along(frame: pd.DataFrame) -> Floats:
-    """Return what rows of a run follow each other by: steps, else tokens, else their place."""
+    """Return what the rows of a run are ordered by, (n,): steps, else tokens, else their place in the table."""
     for name in ("step", "tokens"):
         if name in frame.columns:
             return frame[name].to_numpy(dtype=float)
     return np.arange(len(frame), dtype=float)
 
 
-def _off(gap: float) -> str:
+def _percent_off(gap: float) -> str:
+    """Print a difference in log loss, as ``12% above``."""
     return f"{abs(math.expm1(gap)):.0%} {'above' if gap > 0 else 'below'}"
