@@ -149,12 +149,12 @@ class LawFit(LawOnRows, Fit):
             "prior_weight": self.prior_weight,
             **({"schedules": schedules_to_json(self.schedules)} if self.schedules else {}),
             **self.of_rollouts,
-            **self._of_inner_rollouts,
+            **self._inner_rollout_fields,
             **({"learned": list(self.learned)} if self.learned else {}),
         }
 
     @property
-    def _of_inner_rollouts(self) -> dict[str, object]:
+    def _inner_rollout_fields(self) -> dict[str, object]:
         """What its file holds so that a forecast rolls nothing out."""
         error = inner_rollouts(self).error if self.n_points else np.zeros(0)
         return {"inner_errors": error.tolist()} if np.isfinite(error).all() else {}

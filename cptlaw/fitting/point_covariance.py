@@ -61,7 +61,7 @@ def covariance_parts(fit: Fit, rows: pd.DataFrame, last: int | None = None) -> d
         return _correlations(loadings, across, eye) * np.outer(spread, spread[across])
 
     return {
-        "parameters": scaled_to(_of_parameters(fit, rows), parameters),
+        "parameters": scaled_to(_parameter_loadings(fit, rows), parameters),
         "form": scaled_to(_forms_apart(fit, rows), forms) + alike * np.outer(beyond, beyond[across]),
         "base": shared * scatter * same_base,
         "noise": (1.0 - shared) * scatter * eye,
@@ -84,7 +84,7 @@ def _forms_apart(fit: Fit, rows: pd.DataFrame) -> Array:
     return np.asarray(np.sqrt(share) * (centres - np.sum(share * centres, axis=1)[:, None]))
 
 
-def _of_parameters(fit: Fit, rows: pd.DataFrame) -> Array:
+def _parameter_loadings(fit: Fit, rows: pd.DataFrame) -> Array:
     """Return what the parameters of all laws move points by, in standard deviations, by their weights, (n, causes)."""
     share, _, readable = fit.weighted_centres(rows)
     causes = [np.zeros((len(rows), 0))]

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cptlaw.fitting.checking.cuts import SAME_LEVEL, cuts, of_whole_runs, trained
+from cptlaw.fitting.checking.cuts import SAME_LEVEL, cuts, highest_level_of_run, trained
 from cptlaw.fitting.checking.distance import Direction, directions_of, outside, scaled
 from cptlaw.fitting.solving import newton
 from cptlaw.fitting.solving.objective import Objective
@@ -74,7 +74,7 @@ def rollouts(frame: pd.DataFrame, along: tuple[Direction, ...]) -> list[Rollout]
             continue
         level = scaled(frame[adapted], frame, direction)
         if direction.name not in WITHIN_RUNS:
-            level = of_whole_runs(level, run)
+            level = highest_level_of_run(level, run)
         edges = distinct_levels(np.unique(level[adapted]))
         # A rollout that fits one level would reward the law that is blind to it.
         lowest = 1 if direction.name in NEEDS_TWO_LEVELS else 0

@@ -45,8 +45,8 @@ class RolloutScores:
         if not self.error.shape[1]:
             return np.tile(self.share / self.share.sum(), (len(outside), 1))
         # Below the noise no law is better than another.
-        mean, firm = self._at(outside, np.log(np.hypot(self.error, SAME_ERROR)))
-        sharpness = SHARPNESS * firm
+        mean, evidence = self._averaged_at(outside, np.log(np.hypot(self.error, SAME_ERROR)))
+        sharpness = SHARPNESS * evidence
         log_weight = np.log(self.share) - sharpness[:, None] * (mean - mean.min(axis=1, keepdims=True))
         weight = np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
         values: Array = weight / weight.sum(axis=1, keepdims=True)
@@ -65,12 +65,15 @@ class RolloutScores:
         if not self.error.shape[1]:
             return np.ones(len(outside))
         own = np.sqrt(np.sum(self.weights(self.reach) * self.error.T**2, axis=1))
-        mean, firm = self._at(outside, np.log(np.hypot(own, LEAST_ERROR) / expected)[None])
-        values: Array = np.exp(firm * mean[:, 0])
+        mean, evidence = self._averaged_at(outside, np.log(np.hypot(own, LEAST_ERROR) / expected)[None])
+        values: Array = np.exp(evidence * mean[:, 0])
         return values
 
-    def _at(self, outside: Array, stacked: Array) -> tuple[Array, Array]:
-        """Return the mean at points of what rollouts tell, (n, k) of (k, rollouts), and how firmly it counts, (n,)."""
+    def _averaged_at(self, outside: Array, stacked: Array) -> tuple[Array, Array]:
+        """Return averages over rollouts, (n, k) of values (k, rollouts), and the evidence behind them, 0 to 1, (n,).
+
+        A rollout counts the more, the more it went outside its rows in the direction of the point.
+        """
         length = np.linalg.norm(self.reach, axis=1)
         away = np.linalg.norm(outside, axis=1)
         # How far a rollout went the way that the point lies: one along tokens says little of a larger model.
@@ -79,5 +82,5 @@ class RolloutScores:
         counts = length * (far * np.maximum(cosine, 0.0) ** POWER + (1.0 - far) + ANYWAY) + 1e-12
         total = counts.sum(axis=1)
         seen = total / counts.max(axis=1)  # rollouts that count as much as the one that counts most
-        # Few rollouts must not decide as firmly as many.
+        # Few rollouts must not decide as much as many.
         return counts @ stacked.T / total[:, None], seen / (seen + EVIDENCE)

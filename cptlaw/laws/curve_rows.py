@@ -157,10 +157,10 @@ def _from_column(
                 hidden.append(str(run))
         if before is not None:
             schedules[str(run)] = before
-    return schedules, [*_of_logged(len(schedules), widest, hidden)]
+    return schedules, [*_logged_rate_findings(len(schedules), widest, hidden)]
 
 
-def _of_logged(count: int, widest: float, hidden: list[str]) -> Iterator[Finding]:
+def _logged_rate_findings(count: int, widest: float, hidden: list[str]) -> Iterator[Finding]:
     """Say how far apart the logged rates of so many runs are, and in which runs a drop lies between two of them."""
     if count:
         yield Finding(

@@ -110,7 +110,7 @@ def descend(values: Values, reach: Domain) -> Array:
     looked = reach.candidates()
     result = table(looked)
     order = np.lexsort((result[:, 0], _excess(result)))
-    starts = _apart(looked[order])
+    starts = _separated(looked[order])
     if _excess(result)[order[0]] > 0:  # nothing that was looked at keeps the limits: is there anything that does?
         starts = [_descent(table, reach, starts[0], worst_first=True)]
     ends = [looked[order[0]], *starts, *(_descent(table, reach, start, worst_first=False) for start in starts)]
@@ -132,7 +132,7 @@ def _first(table: Array) -> int:
     return int(np.lexsort((table[:, 0], _excess(table)))[0])
 
 
-def _apart(ranked: Array) -> list[Array]:
+def _separated(ranked: Array) -> list[Array]:
     """Return good points that are not neighbours, (d,) each."""
     chosen = [ranked[0]]
     for one in ranked:

@@ -214,8 +214,8 @@ def chances(limits: Iterable[Limit], row: pd.DataFrame) -> dict[str, float]:
 def infeasible_fields(found: Certificate, limits: Iterable[Limit]) -> dict[str, Any]:
     """Return the fields of a plan that say why there is none: see `cptlaw.planning.result.LimitedPlan`."""
     about = {limit.name: limit.about for limit in limits if limit.loss is not None}
-    lowest = {about[name]: _as_asked(name, value) for name, value in found.lowest.items() if name in about}
-    granted = {name: _as_asked(name, value) for name, value in found.feasible_from.items()}
+    lowest = {about[name]: _as_written(name, value) for name, value in found.lowest.items() if name in about}
+    granted = {name: _as_written(name, value) for name, value in found.feasible_from.items()}
     return {
         "feasible": False,
         "blocking": " and ".join(found.blocking),
@@ -224,7 +224,7 @@ def infeasible_fields(found: Certificate, limits: Iterable[Limit]) -> dict[str, 
     }
 
 
-def _as_asked(name: str, value: float) -> float | None:
+def _as_written(name: str, value: float) -> float | None:
     """Return a value of a limit as people write it: least scores are kept as upper limits below zero."""
     if not math.isfinite(value):
         return None

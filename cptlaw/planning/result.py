@@ -95,13 +95,13 @@ class LimitedPlan(Plan):
         for name, value in (self.best_reachable or {}).items():
             if value is not None:
                 label = f"lowest for {name}" if name.startswith("max-") else f"best {name.replace('_loss', ' loss')}"
-                lines.append((label, self._amount(name, value) + self._reach()))
+                lines.append((label, self._amount(name, value) + self._where_reached()))
         for name, value in (self.feasible_from or {}).items():
             side = "below" if name.startswith("min") else "above"
             lines.append((f"feasible with {name}", f"{side} {self._amount(name, value)}"))
         return lines
 
-    def _reach(self) -> str:
+    def _where_reached(self) -> str:
         """Return where the best values are reached, to stand behind each; empty where there is one place."""
         return ""
 

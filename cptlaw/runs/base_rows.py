@@ -68,14 +68,14 @@ def base_rows(raw: RawTable, losses: Mapping[str, str] | None) -> RawTable:
     if not pairs or not counted or (to_numbers(raw.frame[taken[counted[0]]])[0] == 0).any():
         return raw
     rest = raw.frame.drop(columns=[*pairs])
-    parts = [rest, *(_of_base_models(raw, rest, base, loss, places) for base, loss in pairs.items())]
+    parts = [rest, *(_base_model_rows(raw, rest, base, loss, places) for base, loss in pairs.items())]
     models = sum(len(part) for part in parts[1:])
     said = ", ".join(f"{base!r} beside {loss!r}" for base, loss in pairs.items())
     frame = pd.concat([part.astype(object) for part in parts]) if models else rest
     return raw.reshaped(frame, f"losses of base models, read as {models} rows at tokens 0: {said}")
 
 
-def _of_base_models(raw: RawTable, rest: pd.DataFrame, base: str, loss: str, places: list[str]) -> pd.DataFrame:
+def _base_model_rows(raw: RawTable, rest: pd.DataFrame, base: str, loss: str, places: list[str]) -> pd.DataFrame:
     taken, stated = raw.taken, raw.frame[raw.frame[base].notna()]
     keys = [taken[name] for name in OF_BASE if name in taken]
     if "domain" in taken and stated[taken["domain"]].nunique() > 1:

@@ -48,7 +48,7 @@ def add_mix(
     columns = {name: frame[naming.file_columns[name]] for name in mix_columns(naming.file_columns)}
     # Numbers in a column of that name are the share of one corpus, and no mapping.
     if not columns and MAPPING in frame.columns and to_numbers(frame[MAPPING])[1].any():
-        columns = _of_mappings(frame[MAPPING], problems)
+        columns = _shares_from_mappings(frame[MAPPING], problems)
     if not columns:
         return ()
     shares = pd.DataFrame(
@@ -103,7 +103,7 @@ def check_sums(frame: pd.DataFrame, problems: Problems) -> None:
     problems.add_rows(where, found, wrong, expected, remedy, lambda position: f"a sum of {sums[position]:.6g}")
 
 
-def _of_mappings(cells: pd.Series, problems: Problems) -> dict[str, pd.Series]:
+def _shares_from_mappings(cells: pd.Series, problems: Problems) -> dict[str, pd.Series]:
     """Return a column for each corpus that is named in a column of mappings, JSON text among them."""
     rows: list[Mapping[str, object]] = []
     unread = np.zeros(len(cells), dtype=np.bool_)

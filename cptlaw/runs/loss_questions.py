@@ -55,7 +55,7 @@ def likely_roles(runs: Runs, unread: Iterable[Sequence[Effect]] = (), less: floa
         Part of what one loss falls by with such a column: another that falls by less is that of the old domain.
     """
     losses = [name for name in runs.evals if name not in runs.scores]
-    found = _of_one(losses, role_of_name) | _of_one(losses, runs.role)  # what was said goes before
+    found = _sole_evals(losses, role_of_name) | _sole_evals(losses, runs.role)  # what was said goes before
     # More tokens of the new corpus lower its loss, and as a rule raise that of the old one.
     rises = {name: _with_tokens(_adapted(runs.on(name).frame)) or 0.0 for name in losses}
     rises = rises if any(rises.values()) else _opposed(unread, less)
@@ -68,7 +68,7 @@ def likely_roles(runs: Runs, unread: Iterable[Sequence[Effect]] = (), less: floa
     return found
 
 
-def _of_one(losses: Sequence[str], role_of: Callable[[str], str | None]) -> dict[str, str]:
+def _sole_evals(losses: Sequence[str], role_of: Callable[[str], str | None]) -> dict[str, str]:
     """Return the eval of each role that one eval alone has."""
     named = [(role, name) for name in losses if (role := role_of(name)) in ("source", "target")]
     roles = [role for role, _ in named]

@@ -92,7 +92,7 @@ def refuse_differences(raw: RawTable, losses: Mapping[str, str]) -> None:
             )
 
 
-def of_base_alone(raw: RawTable, place: str) -> bool:
+def is_base_loss_column(raw: RawTable, place: str) -> bool:
     """Whether a column holds base models' losses by its name, and one for each of them."""
     keys = [raw.taken[name] for name in ("n_params", "ptpp", "pt_tokens", "base") if name in raw.taken]
     if not words_of(place) & BASE_WORDS or not keys:

@@ -87,7 +87,7 @@ def name_columns(header: Iterable[str], columns: Mapping[str, str] | None, label
         for canonical, name in given.items()
         if name != canonical and canonical in names and canonical not in given.values()
     ]
-    taken = _taken(names, given, label)
+    taken = _columns_taken(names, given, label)
     renamed = [
         f"{canonical} from {name!r}" for canonical, name in taken.items() if given.get(canonical, canonical) != name
     ]
@@ -96,7 +96,7 @@ def name_columns(header: Iterable[str], columns: Mapping[str, str] | None, label
     return Naming(taken, _kind_from(taken.get("n_params", "")), tuple(notes))
 
 
-def _taken(names: list[str], given: Mapping[str, str], label: str) -> dict[str, str]:
+def _columns_taken(names: list[str], given: Mapping[str, str], label: str) -> dict[str, str]:
     """Return canonical name -> name in the file: as given, of that very name, by an alias, and as a last resort."""
     # Whoever says which columns hold the shares means these and no others.
     has_shares = any(corpus_of(name) for name in given)

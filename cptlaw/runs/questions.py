@@ -66,17 +66,17 @@ def questions(runs: Runs, where: str | None = None) -> tuple[Question, ...]:
 
 def _questions(runs: Runs, where: str | None) -> tuple[Question, ...]:
     rows = runs if where is None else runs.where(where)
-    found, roles = _of_columns(rows, rows.frame.columns)
+    found, roles = _column_questions(rows, rows.frame.columns)
     if not found and "run" not in (*rows.assumed, *rows.accounted_for):
         # What no column tells the names of runs may; they are settings only where losses say so.
         named = with_parts(rows.frame, "run")
-        parts = [name for name in named.columns if name not in rows.frame.columns and not _of_rate(name)]
-        found, roles = _of_columns(replace(rows, frame=named), parts) if parts else (found, roles)
+        parts = [name for name in named.columns if name not in rows.frame.columns and not _is_rate(name)]
+        found, roles = _column_questions(replace(rows, frame=named), parts) if parts else (found, roles)
     found = [*about_losses(rows), *about_roles(rows, roles), *found]
     return tuple(sorted(found, key=lambda one: not one.explains))
 
 
-def _of_columns(rows: Runs, columns: Iterable[object]) -> tuple[list[Question], dict[str, str]]:
+def _column_questions(rows: Runs, columns: Iterable[object]) -> tuple[list[Question], dict[str, str]]:
     """Return questions about columns, and the eval that each role likely has."""
     names = [str(name) for name in columns if _is_open(rows, str(name))]
     evidence = Evidence(rows, names)
@@ -93,7 +93,7 @@ def _of_columns(rows: Runs, columns: Iterable[object]) -> tuple[list[Question], 
     choices = _choices(rows, asked, roles)
     # Rates come in sweeps, of which the best run of each cell counts; a law of them needs no answer here.
     found = [
-        _question(rows, name, some, choices[name], needed[name] or not _of_rate(name)) for name, some in asked.items()
+        _question(rows, name, some, choices[name], needed[name] or not _is_rate(name)) for name, some in asked.items()
     ]
     return found, roles or likely_roles(rows, counts, SOMEWHAT_LESS)
 
@@ -134,7 +134,7 @@ def _is_outcome(name: str) -> bool:
     return bool(NO_SETTING & words_of(name))
 
 
-def _of_rate(name: str) -> bool:
+def _is_rate(name: str) -> bool:
     return bool(RATE & words_of(name))
 
 
@@ -219,7 +219,7 @@ def _observed(effects: Sequence[Effect], is_text: bool) -> str:
     return f" Among rows alike else losses differ with it:{how} {' and '.join(parts)}."
 
 
-def _of_text(runs: Runs, name: str) -> Iterator[Offer]:
+def _text_offers(runs: Runs, name: str) -> Iterator[Offer]:
     """Yield what a column of words can be."""
     # What names evals differs within a run.
     if "eval" in runs.assumed and ("run" in runs.assumed or _varies_within_runs(runs, name)):
@@ -248,8 +248,8 @@ def _choices(runs: Runs, asked: Mapping[str, Sequence[Effect]], roles: Mapping[s
     for old, new in _counts_apart(runs, numbers):
         pair = f"replay={old}/({old}+{new}),tokens={old}+{new}"
         offers |= {name: [(APART, pair), *offers[name]] for name in (old, new)}
-    offers = {name: [*_of_part(runs, name), *some] for name, some in offers.items()}
-    offers |= {name: list(_of_text(runs, name)) for name in texts}
+    offers = {name: [*_part_offers(runs, name), *some] for name, some in offers.items()}
+    offers |= {name: list(_text_offers(runs, name)) for name in texts}
     return best_together(offers)
 
 
@@ -279,7 +279,7 @@ def _counts_apart(runs: Runs, numbers: Sequence[Numbers]) -> Iterator[tuple[str,
         yield old[0], new[0]
 
 
-def _of_part(runs: Runs, name: str) -> Iterator[Offer]:
+def _part_offers(runs: Runs, name: str) -> Iterator[Offer]:
     """Yield what a count of the old or of the new tokens tells beside the share of them, or beside all tokens."""
     role, missing = role_of_name(name), _missing(runs)
     if role is None or "tok" not in name.lower() or not _may_count_tokens(runs, name):

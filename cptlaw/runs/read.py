@@ -29,7 +29,7 @@ from cptlaw.runs.layouts import (
 )
 from cptlaw.runs.markdown_file import read_markdown
 from cptlaw.runs.metrics import is_known, metric_name
-from cptlaw.runs.missing_losses import of_base_alone, refuse_differences
+from cptlaw.runs.missing_losses import is_base_loss_column, refuse_differences
 from cptlaw.runs.naming import about_scores, loss_columns, name_columns, no_column
 from cptlaw.runs.number_formats import (
     budget_or_progress,
@@ -343,7 +343,7 @@ def _wide_losses(raw: RawTable, scored: bool) -> tuple[dict[str, str] | None, Ra
     result = loss_columns(map(str, raw.frame.columns))
     bases = base_columns(list(result.values()), list(result.values()))
     result = {name: place for name, place in result.items() if place not in bases}
-    alone = [place for place in result.values() if of_base_alone(raw, place)]
+    alone = [place for place in result.values() if is_base_loss_column(raw, place)]
     alone = alone if len(alone) < len(result) else []
     refuse_differences(raw, result)
     result = {name: place for name, place in result.items() if place not in alone}

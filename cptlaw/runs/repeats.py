@@ -76,7 +76,7 @@ def _remedy(frame: pd.DataFrame, keys: pd.DataFrame, is_eval_assumed: bool) -> t
             f"The rows differ in {texts[0]!r}: if it names the validation set, say columns={{'eval': {texts[0]!r}}} "
             f"({as_flag(choice)})."
         ), [choice]
-    if apart and (counts := _as_counts(frame, apart[0])):
+    if apart and (counts := _count_readings(frame, apart[0])):
         return f"The rows differ in {apart[0]!r}: say what it counts, as in {as_flag(counts[0])}.", counts
     if apart:
         return f"The rows differ in {apart[0]!r}: make it a part of the name of the run, or remove the repeats.", []
@@ -88,7 +88,7 @@ def _remedy(frame: pd.DataFrame, keys: pd.DataFrame, is_eval_assumed: bool) -> t
     return "Remove the repeats, or give each rerun a name of its own in the column 'run'.", []
 
 
-def _as_counts(frame: pd.DataFrame, name: str) -> list[str]:
+def _count_readings(frame: pd.DataFrame, name: str) -> list[str]:
     """Return how a column that grows along runs may count their tokens or steps, where nothing else does."""
     values, unreadable = to_numbers(frame[name])
     if {"tokens", "step", "samples"} & set(frame.columns) or unreadable.any() or not (values >= 0).all():

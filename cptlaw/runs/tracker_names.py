@@ -72,7 +72,7 @@ def meaning_of_name(name: str) -> Meaning | None:
         if column is None:
             continue
         before = [word for word in stem[:start] if word not in NO_MATTER.get(column, ())]
-        if _of_another(column, set(before)):
+        if _names_something_else(column, set(before)):
             return None
         # A dotted place may be called anything; of a name in one piece only known words are no part of its meaning.
         if not all(word in PLACES or place < within for place, word in enumerate(before)):
@@ -85,7 +85,7 @@ def meaning_of_name(name: str) -> Meaning | None:
     return None
 
 
-def _of_another(column: str, before: set[str]) -> bool:
+def _names_something_else(column: str, before: set[str]) -> bool:
     """Whether the words before a name make it that of something else; a loss is one of validation."""
     return bool(before & OTHERS) and not (column == "loss" and before <= PLACES | VALIDATION)
 

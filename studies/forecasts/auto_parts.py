@@ -44,15 +44,15 @@ def usual_priors() -> Iterator[None]:
 def errors(series: Series) -> Iterator[list[float]]:
     """Yield the mean absolute log errors with the parts in the order of `PARTS`, of each cut of a series."""
     for fold in cuts(series):
-        firm = usual = _missed(series, fold)
+        firm = usual = _scores_of_split(series, fold)
         if series.kind == "static":  # laws of CPT keep their priors
             with usual_priors():
-                usual = _missed(series, fold)
+                usual = _scores_of_split(series, fold)
         if usual is not None and firm is not None:
             yield [*usual, *firm]
 
 
-def _missed(series: Series, fold: Rollout) -> tuple[float, float] | None:
+def _scores_of_split(series: Series, fold: Rollout) -> tuple[float, float] | None:
     """Return the mean absolute log error of law auto without and with what is carried."""
     found = forecast_of(series, fold)
     if found is None:

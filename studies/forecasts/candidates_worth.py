@@ -40,10 +40,10 @@ EVERY = {"olmo": 4, "dmsl": 6, "mixlaws-scratch": 9, "delphi": 4, "gadre": 3, "m
 TIED = (("alpha", "beta"),)
 # What is or was in the pool of ladders and of CPT, with what it counts before rollouts.
 STATIC = (
-    *(Candidate(law("chinchilla", bend=bend), TIED, share, TIED[0], firm=True) for bend, share in ((3, 0.25),)),
-    *(Candidate(law("chinchilla", bend=bend), (), 0.3, TIED[0], firm=True) for bend in (1, 1.5, 2)),
-    Candidate(law("kaplan"), (), 0.05, firm=True),
-    Candidate(law("over-training"), firm=True),
+    *(Candidate(law("chinchilla", bend=bend), TIED, share, TIED[0], tight_priors=True) for bend, share in ((3, 0.25),)),
+    *(Candidate(law("chinchilla", bend=bend), (), 0.3, TIED[0], tight_priors=True) for bend in (1, 1.5, 2)),
+    Candidate(law("kaplan"), (), 0.05, tight_priors=True),
+    Candidate(law("over-training"), tight_priors=True),
 )
 OF_CPT = (
     *(Candidate(law(f"shared-tokens:{form}"), (), 0.5) for form in ("transfer=true", "bend=1.5")),

@@ -27,8 +27,8 @@ MIX_ONLY, SCHEDULED = 0.1, 1.0
 # lambda of annealing: as published, for runs of many thousand steps, and a memory of 50 steps for runs of hundreds.
 MEMORIES = (0.999, 0.98)
 FLOOR, SHARE, EXPONENT = Prior(0.65, 0.3, "share"), Prior(0.1, 1.2, "share"), Prior(0.3, 0.5, "log")
-# How firmly other studies' numbers hold a law of models from scratch. The rows of a ladder err together, however many
-# they are, and what is learned of the floor allows for more than studies differ by (studies/bench.md).
+# By how much priors of laws of models from scratch are narrowed. The rows of a ladder err together, however many they
+# are, and the learned spread of the floor is wider than studies differ by (studies/bench.md).
 INDEPENDENT, MOST_ALIKE = 10, 16  # rows that count as independent, and how many there may be of each
 FLOOR_SPREAD = 0.5  # of the learned spread of the irreducible loss
 # What the logarithm of a target loss changes by per e-fold of tokens, on average over rows of CPT: -.02 to -.10 on nine
@@ -52,18 +52,18 @@ class Candidate:
         What it counts before rollouts are seen, beside the other candidates.
     judged
         Parameters whose fitted values tell how plausible it is, by what was learned of them from other studies.
-    firm
-        Whether its priors are as firm as other ladders from scratch want them.
+    tight_priors
+        Whether its priors are narrowed with the number of rows, as ladders from scratch need (`tighten_priors`).
     """
 
     law: Law
     tied: tuple[tuple[str, ...], ...] = ()
     share: float = 1.0
     judged: tuple[str, ...] = ()
-    firm: bool = False
+    tight_priors: bool = False
 
     def restraint(self, training: TrainingRows, known: Restraint | None = None) -> Restraint:
-        """Return ties, what the source loss tells and weak priors on the rest, for the law that reads the rows."""
+        """Return the restraint of a fit: ties, what the fit to the source loss gives, and weak priors on the rest."""
         reading = training.law
         followers = {name for group in self.tied for name in group[1:]}
         priors = {
@@ -71,7 +71,7 @@ class Candidate:
             for name, prior in all_priors(reading, training.role, training.frame).items()
             if name not in followers
         }
-        if self.firm:
+        if self.tight_priors:
             priors = tighten_priors(priors, len(training.frame))
         informed = Restraint() if known is None else Restraint().with_known(reading, known)
         weak = {name: prior for name, prior in priors.items() if name not in informed.named}
@@ -159,20 +159,20 @@ def candidates(rows: Chosen, role: Role, has_schedules: bool) -> Iterator[Candid
     frame = rows.frame
     # Laws of mixes know neither replay nor budgets: where a table varies these, its questions are about them.
     if rows.of_mixes and levels(frame, "replay") < 2 and levels(frame, "ptpp") < 2:
-        yield from _of_mixes(frame)
+        yield from _mix_candidates(frame)
         return
     sizes = levels(frame, "n_params")
     if rows.is_curves:
-        yield from _of_curves(sizes)
+        yield from _curve_candidates(sizes)
         if sizes < 2 or "tokens" not in frame.columns:
             return
     if rows.is_cpt:
-        yield from _of_cpt(frame, role, has_schedules)
+        yield from _cpt_candidates(frame, role, has_schedules)
     else:
-        yield from _of_tuning() if rows.is_tuning else _of_pre_training(frame)
+        yield from _tuning_candidates() if rows.is_tuning else _pretraining_candidates(frame)
 
 
-def _of_mixes(frame: pd.DataFrame) -> Iterator[Candidate]:
+def _mix_candidates(frame: pd.DataFrame) -> Iterator[Candidate]:
     yield Candidate(law("mix-additive"))
     yield Candidate(law("mix-joint"))
     # It knows shares alone: with several scales in the table it would take their differences for those of mixes.
@@ -180,7 +180,7 @@ def _of_mixes(frame: pd.DataFrame) -> Iterator[Candidate]:
         yield Candidate(law("mix-exponential"))
 
 
-def _of_curves(sizes: int) -> Iterator[Candidate]:
+def _curve_candidates(sizes: int) -> Iterator[Candidate]:
     # Both readings of the warm-up are offered, for the papers differ: the reference code of the annealing law counts it
     # at the peak, that of the multi-power law as it ran.
     for warmup in ("actual", "peak"):
@@ -190,20 +190,20 @@ def _of_curves(sizes: int) -> Iterator[Candidate]:
         yield Candidate(law("multi-power"))
 
 
-def _of_pre_training(frame: pd.DataFrame) -> Iterator[Candidate]:
+def _pretraining_candidates(frame: pd.DataFrame) -> Iterator[Candidate]:
     tied = (("alpha", "beta"),)
     for bend, share in BENDS.items():
-        yield Candidate(law("chinchilla", bend=bend), tied, share, tied[0], firm=True)
+        yield Candidate(law("chinchilla", bend=bend), tied, share, tied[0], tight_priors=True)
     if frame.groupby("run")["loss"].size().max() > 1:
-        yield Candidate(law("chinchilla", bend=MIDDLE), (), UNTIED, tied[0], firm=True)
-        yield Candidate(law("kaplan"), (), KAPLAN, firm=True)
+        yield Candidate(law("chinchilla", bend=MIDDLE), (), UNTIED, tied[0], tight_priors=True)
+        yield Candidate(law("kaplan"), (), KAPLAN, tight_priors=True)
     else:
-        yield Candidate(law("over-training"), firm=True)
+        yield Candidate(law("over-training"), tight_priors=True)
 
 
-def _of_tuning() -> Iterator[Candidate]:
+def _tuning_candidates() -> Iterator[Candidate]:
     yield Candidate(law("transfer"))
-    yield Candidate(law("rectified"), firm=True)
+    yield Candidate(law("rectified"), tight_priors=True)
 
 
 def middle_of_pre_training() -> Candidate:
@@ -221,7 +221,7 @@ def _rate(frame: pd.DataFrame) -> str:
     return "progress" if levels(frame, "lr_peak") >= RATES else "amplitude"
 
 
-def _of_cpt(frame: pd.DataFrame, role: Role, has_schedules: bool) -> Iterator[Candidate]:
+def _cpt_candidates(frame: pd.DataFrame, role: Role, has_schedules: bool) -> Iterator[Candidate]:
     if role == "other":  # whose share of the mix it is in is not known
         yield Candidate(law("ptpp-blind"))
     else:

@@ -11,7 +11,7 @@ from cptlaw.errors import CptlawError, FitError, UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.auto.candidates import candidates
 from cptlaw.fitting.auto.curve_tables import as_curves
-from cptlaw.fitting.auto.fit_auto import INPUTS, of_design, reasons_in_words, refuse_steps
+from cptlaw.fitting.auto.fit_auto import INPUTS, design_findings, reasons_in_words, refuse_steps
 from cptlaw.fitting.auto.other_corpora import by_corpus
 from cptlaw.fitting.auto.rows import choose_rows, main_kind, with_source_rows
 from cptlaw.fitting.checking.design import check_rows
@@ -177,7 +177,7 @@ def check_auto(
         laws=tuple(laws),
         along=tuple(dict.fromkeys(fold.direction for fold in folds)),
         levels=pd.DataFrame({"levels": inputs.nunique(), "min": inputs.min(), "max": inputs.max()}),
-        findings=by_severity([*notes, *rows.findings, *of_design(rows, adapted, folds), *first.values()]),
+        findings=by_severity([*notes, *rows.findings, *design_findings(rows, adapted, folds), *first.values()]),
     )
 
 

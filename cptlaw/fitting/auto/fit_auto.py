@@ -222,7 +222,7 @@ def _averaged(
         data=_inputs_and_losses(adapted, any(fit.law.needs_schedules for _, fit, _ in fits)),
         base=table.base_losses(name),
         findings=by_severity(
-            [*rows.findings, *of_design(rows, adapted, folds), *_row_findings(members), *_unread_factors(members)]
+            [*rows.findings, *design_findings(rows, adapted, folds), *_row_findings(members), *_unread_factors(members)]
         ),
         provenance=provenance,
         skipped=skipped,
@@ -250,7 +250,7 @@ def _in_most_rollouts(errors: Array) -> NDArray[np.bool_]:
     return most
 
 
-def of_design(rows: Chosen, adapted: pd.DataFrame, folds: list[Rollout]) -> Iterator[Finding]:
+def design_findings(rows: Chosen, adapted: pd.DataFrame, folds: list[Rollout]) -> Iterator[Finding]:
     """Say what the rows cannot tell, whatever the law."""
     if len(adapted) < FEW_ROWS:
         yield Finding(

@@ -25,7 +25,7 @@ from cptlaw.laws import Law
 from cptlaw.laws.shared_tokens import SharedTokens
 from cptlaw.runs import Runs
 
-FIRM = ("chinchilla", "kaplan")  # laws of models from scratch, whose rows err together however many they are
+TIGHT_PRIORS = ("chinchilla", "kaplan")  # laws of models from scratch, whose rows err together however many they are
 
 
 def fit_one(chosen: Law, table: Runs, on: str, where: str | None, how: HowToFit) -> LawFit:
@@ -38,7 +38,7 @@ def fit_one(chosen: Law, table: Runs, on: str, where: str | None, how: HowToFit)
     training = training_rows(chosen, table, on, where, how.get("schedules"))
     if not plain and reads_priors(chosen):
         training, table = without_undertrained_rows(training, table, where)
-    candidate = Candidate(chosen, firm=chosen.name in FIRM)
+    candidate = Candidate(chosen, tight_priors=chosen.name in TIGHT_PRIORS)
     candidate = add_corpus_prior(candidate, training.frame, as_fitted(others, training.on), training.on, seed)
     if isinstance(candidate, CorpusPrior):
         findings = (*training.findings, *corpora_used([candidate]))

@@ -16,7 +16,7 @@ from cptlaw.laws.calculus import Array
 SAME_LEVEL = 0.05  # e-folds: tokens are rounded to whole batches, so that levels closer than this are one
 
 
-def of_whole_runs(level: Array, run: NDArray[np.object_]) -> Array:
+def highest_level_of_run(level: Array, run: NDArray[np.object_]) -> Array:
     """Return the level of each row's run, which is its highest, (n,).
 
     A run that was cut in two would be forecast from its own first half, which is far easier than a run that nobody has

@@ -29,7 +29,7 @@ def check_rows(law: Law, frame: pd.DataFrame, problem: Problem) -> tuple[Finding
     runs, names = run_codes(frame)
     return by_severity(
         [
-            *(finding for name in read for finding in _of_levels(law, frame, problem, name)),
+            *(finding for name in read for finding in _level_findings(law, frame, problem, name)),
             *_confounded(law, frame),
             *_few_runs(law, frame, problem),
             *_not_identified(law, problem),
@@ -39,7 +39,7 @@ def check_rows(law: Law, frame: pd.DataFrame, problem: Problem) -> tuple[Finding
     )
 
 
-def _of_levels(law: Law, frame: pd.DataFrame, problem: Problem, name: str) -> Iterator[Finding]:
+def _level_findings(law: Law, frame: pd.DataFrame, problem: Problem, name: str) -> Iterator[Finding]:
     """Say where one input has too few levels, or one at which the law as published is a barrier."""
     levels = np.unique(frame[name].to_numpy(dtype=float))
     lost = parameters_of_input(problem, name) if len(levels) < 3 else []

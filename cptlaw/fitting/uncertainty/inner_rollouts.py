@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cptlaw.fitting.cached import cached
-from cptlaw.fitting.checking.cuts import apart, cuts, of_whole_runs
+from cptlaw.fitting.checking.cuts import apart, cuts, highest_level_of_run
 from cptlaw.fitting.checking.distance import Direction, outside, scaled, seen
 from cptlaw.fitting.rollouts import SHARES, log_errors, refit_parts
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
@@ -61,7 +61,7 @@ def cuts_of(frame: pd.DataFrame, directions: tuple[Direction, ...]) -> list[tupl
         if not np.isfinite(level).all():
             continue
         if direction.name not in WITHIN_RUNS:
-            level = of_whole_runs(level, run)
+            level = highest_level_of_run(level, run)
         for _, fit in cuts(level, apart(level), SHARES):
             if not any(np.array_equal(fit, other) for _, other in result):
                 result.append((direction.name, fit))

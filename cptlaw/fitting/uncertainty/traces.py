@@ -62,7 +62,7 @@ class Trace:
 
     def ends_elsewhere(self, log_losses: Array, centres: Array, limits: Array) -> Array:
         """Return the ends at rows, (n, 2), of which the places of this trace have other losses, (places, n)."""
-        low, high = (_reach(side * (log_losses - centres), self.rise, limits) for side in (-1, 1))
+        low, high = (_farthest_allowed(side * (log_losses - centres), self.rise, limits) for side in (-1, 1))
         return np.column_stack([centres - low, centres + high])
 
 
@@ -309,7 +309,7 @@ def _bracket(
     return last, height, float(distance[j]), float(root[j])
 
 
-def _reach(distance: Array, rise: Array, limits: Array) -> Array:
+def _farthest_allowed(distance: Array, rise: Array, limits: Array) -> Array:
     """Return the largest distance on one side at which the profile is still below the limit of each row, (n,).
 
     Parameters

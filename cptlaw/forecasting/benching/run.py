@@ -210,7 +210,7 @@ def _one_split(table: Runs, split: Split, named: list[str]) -> tuple[list[dict[s
         started = time.process_time()
         predicted = baseline(fitted, test)
         counted = {"law": name, "n_fit": int((fitted["tokens"] > 0).sum()), "cpu_s": time.process_time() - started}
-        rows.append({**shared, **counted, **_missed(predicted, test)})
+        rows.append({**shared, **counted, **_scores_of_split(predicted, test)})
     return rows, findings
 
 
@@ -228,7 +228,7 @@ def _forecast(table: Runs, split: Split, test: pd.DataFrame, name: str) -> dict[
         "coverage_90": float(inside(most, measured).mean()),
         "width_90": float(np.median(np.where(np.isfinite(width), width, np.inf))),
         **_parts(fitted, test, predicted),
-        **_missed(predicted, test),
+        **_scores_of_split(predicted, test),
     }
 
 
@@ -244,7 +244,7 @@ def _parts(fitted: Forecaster, test: pd.DataFrame, predicted: Array) -> dict[str
     return {"base_rel": float(base.abs().mean()), "shift_rel": float(shift.abs().mean())}
 
 
-def _missed(predicted: Array, test: pd.DataFrame) -> dict[str, float]:
+def _scores_of_split(predicted: Array, test: pd.DataFrame) -> dict[str, float]:
     """Return of how many rows the forecasts are, how far they are off, and what is lost by deciding by them."""
     error = float(np.mean(np.abs(predicted / test["loss"].to_numpy(dtype=float) - 1.0)))
     return {"n_test": len(test), "mae_rel": error, "regret": regret(test, predicted)}

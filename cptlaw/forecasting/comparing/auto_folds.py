@@ -30,7 +30,9 @@ class NamedForecast:
     forecasts: bool
 
 
-def of_auto(table: Runs, on: str, fitted: pd.DataFrame, seed: int, schedules: SchedulesLike | None = None) -> Average:
+def fit_auto_in_fold(
+    table: Runs, on: str, fitted: pd.DataFrame, seed: int, schedules: SchedulesLike | None = None
+) -> Average:
     """Fit law auto to what a fold fits, with laws of schedules where schedules are given."""
     frame = table.frame
     seen = pd.MultiIndex.from_frame(fitted[["run", "tokens"]].astype({"run": str}))

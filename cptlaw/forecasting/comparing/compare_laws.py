@@ -22,7 +22,7 @@ from cptlaw.fitting.solving.options import Options
 from cptlaw.fitting.solving.restraint import Restraint
 from cptlaw.fitting.solving.training_rows import training_rows
 from cptlaw.forecasting.comparing.all_laws import with_all
-from cptlaw.forecasting.comparing.auto_folds import NamedForecast, adapted, of_auto, with_base_models
+from cptlaw.forecasting.comparing.auto_folds import NamedForecast, adapted, fit_auto_in_fold, with_base_models
 from cptlaw.forecasting.comparing.baselines import ALIKE, BASELINES, have_budgets, regret
 from cptlaw.forecasting.comparing.compare_scores import ScoreComparisonFrame, compare_scores
 from cptlaw.forecasting.comparing.comparison import ComparisonFrame
@@ -188,7 +188,7 @@ def _outcome_of_auto(
         return f"law auto needs rows of trained models, and no row of {on!r} has tokens above 0."
 
     def fit(fold: Fold, anchors: np.ndarray) -> Average:
-        return of_auto(given, on, frame[fold.fit | anchors], how.get("seed", 0), how.get("schedules"))
+        return fit_auto_in_fold(given, on, frame[fold.fit | anchors], how.get("seed", 0), how.get("schedules"))
 
     return _or_why_not(_forecast_folds, NamedForecast(AUTO, True), frame, folds, fit, progress)
 

@@ -108,7 +108,7 @@ def forecast_run(
     table = runs if isinstance(runs, Runs) else read_runs(runs)
     table = table.where(where) if where else table
     plans = read_schedules(schedules)
-    table = _of_curves(table, plans)
+    table = _curve_rows(table, plans)
     frame = table.frame
     names = list(dict.fromkeys(frame["run"].astype(str)))
     wanted = _unfinished(frame, names, plans, run, table.label)
@@ -133,7 +133,7 @@ def forecast_run(
     return RunForecast(pd.DataFrame(rows), interval, by_severity(skipped), " or ".join(units))
 
 
-def _of_curves(table: Runs, plans: Mapping[str, Schedule]) -> Runs:
+def _curve_rows(table: Runs, plans: Mapping[str, Schedule]) -> Runs:
     """Return the rows that stand on a curve; a log without a column run and one plan belong together."""
     frame = table.frame
     if "step" not in frame.columns:

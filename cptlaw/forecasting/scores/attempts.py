@@ -67,13 +67,15 @@ class BetaAttempts:
             total += n * (known * np.log(q) + (1.0 - known) * np.log1p(-q))
         # A benchmark whose hard questions are out of reach has a small a whatever the model: its centre is that under
         # which all models together are most likely.
-        evidence = [np.logaddexp.reduce((total + _near(at)).reshape(len(total), -1), axis=1).sum() for at in SHAPES]
+        evidence = [
+            np.logaddexp.reduce((total + _log_prior(at)).reshape(len(total), -1), axis=1).sum() for at in SHAPES
+        ]
         return cls(total, float(SHAPES[int(np.argmax(evidence))]))
 
     def at(self, attempts: float) -> tuple[Array, Array]:
         """Return pass@k of each model and its standard deviation, (models,) each."""
         q = pass_at(attempts)
-        log = self.likelihood + _near(self.centre)
+        log = self.likelihood + _log_prior(self.centre)
         weight = np.exp(log - log.max(axis=(1, 2), keepdims=True))
         weight /= weight.sum(axis=(1, 2), keepdims=True)
         mean = (weight * q).sum(axis=(1, 2))
@@ -90,7 +92,8 @@ def pass_at(attempts: float) -> Array:
     return np.asarray(-np.expm1(betaln(a, b + attempts) - betaln(a, b)), dtype=float)
 
 
-def _near(centre: float) -> Array:
+def _log_prior(centre: float) -> Array:
+    """Return the log density of a normal prior on the grid of shapes, up to a constant, (shapes,)."""
     values: Array = -0.5 * ((SHAPES - centre) / ALIKE) ** 2
     return values
 

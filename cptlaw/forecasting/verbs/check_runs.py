@@ -125,8 +125,8 @@ def check(
     about = [*copied, *dict.fromkeys([*data_errors(rows), *(data_errors(rows, on) if on in rows.evals else ())])]
     if named == "auto":
         refuse_restraint(restraint)
-        of_auto = check_auto(table, on, where, schedules, points)
-        return replace(of_auto, findings=by_severity([*about, *of_auto.findings]))
+        fit_auto_in_fold = check_auto(table, on, where, schedules, points)
+        return replace(fit_auto_in_fold, findings=by_severity([*about, *fit_auto_in_fold.findings]))
     chosen = law(named)
     training = training_rows(chosen, table, on, where, schedules)
     frame = training.chosen().frame

@@ -54,7 +54,7 @@ class MinTokensPlan(MixPlan):
     def _price(self, value: float) -> str:
         return f"{quantity_text(value)} tokens"
 
-    def _reach(self) -> str:
+    def _where_reached(self) -> str:
         if self.unique_target_tokens is not None and self.repetition == "forbid":
             return " with all target tokens"
         return " in the limit of many tokens" if self.max_tokens is None else " with all tokens"

@@ -157,17 +157,17 @@ def candidates(
     reads = fit.law.inputs
     have_sizes = _levels(data, "n_params")
     own_sizes = _given(sizes, "sizes", positive)
-    size_levels = own_sizes or _size_levels(have_sizes, _asked(asked, "n_params"))
+    size_levels = own_sizes or _size_levels(have_sizes, _asked_value(asked, "n_params"))
     ptpp_levels: Sequence[float | None] = _given(ptpps, "ptpps", positive)
     if not ptpp_levels:
-        wanted = _asked(asked, "ptpp")
+        wanted = _asked_value(asked, "ptpp")
         if "ptpp" in reads:
             ptpp_levels = _bridge(_levels(data, "ptpp"), wanted)
         else:  # to a law that is blind to it, any base will do: the cheapest that there is
             ptpp_levels = _levels(table, "ptpp")[:1] or ([wanted] if wanted is not None else [None])
     replay_levels: Sequence[float | None] = _given(replays, "replays", share)
     if not replay_levels:
-        wanted = _asked(asked, "replay")
+        wanted = _asked_value(asked, "replay")
         result = set(_levels(data, "replay")) | ({wanted} if wanted is not None else set())
         replay_levels = sorted(result) if result else [None]
     mixes = _mixes(fit, asked)
@@ -175,8 +175,8 @@ def candidates(
     spans = _spans(data)
     chosen_cells = []
     for size in size_levels:
-        rates = _rates(fit, size, _asked(asked, "lr_peak"))
-        for length in own_tokens or _lengths(spans, size, _asked(asked, "tokens")):
+        rates = _rates(fit, size, _asked_value(asked, "lr_peak"))
+        for length in own_tokens or _lengths(spans, size, _asked_value(asked, "tokens")):
             points = _checkpoints(spans, size, length)
             chosen_cells += [
                 CandidateRun(size, budget, replay, length, points, mix, rate)
@@ -296,7 +296,7 @@ def _levels(frame: pd.DataFrame, name: str) -> list[float]:
     return [float(value) for value in np.unique(frame[name].dropna().to_numpy(dtype=float))]
 
 
-def _asked(asked: pd.Series, name: str) -> float | None:
+def _asked_value(asked: pd.Series, name: str) -> float | None:
     return float(asked[name]) if name in asked.index and not pd.isna(asked[name]) else None
 
 

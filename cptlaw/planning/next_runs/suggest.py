@@ -23,7 +23,7 @@ from cptlaw.laws.score_law import known_score_laws
 from cptlaw.planning.next_runs.cells import Bases, Offer, candidates
 from cptlaw.planning.next_runs.open_forecast import open_forecast
 from cptlaw.planning.next_runs.suggestion import Suggestion
-from cptlaw.planning.next_runs.through_loss import of_the_loss, score_to_sharpen
+from cptlaw.planning.next_runs.through_loss import score_to_sharpen, through_loss_finding
 from cptlaw.planning.options import label
 from cptlaw.planning.result import Plan
 from cptlaw.planning.scenario import NextRuns, Question, documented, read_scenario
@@ -116,7 +116,7 @@ def suggest(
     result = candidates(fit, table.frame, at.iloc[0], **levels)
     offer = Offer(result, Bases.of(table.frame))
     answer = open_forecast(fit, at, given.interval, offer, whole).answer(given.budget, given.n)
-    notes += [] if score is None else [of_the_loss(score, at)]
+    notes += [] if score is None else [through_loss_finding(score, at)]
     return replace(answer, findings=by_severity([*answer.findings, *notes])) if notes else answer
 
 

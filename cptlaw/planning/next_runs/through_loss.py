@@ -47,7 +47,7 @@ def score_to_sharpen(table: Runs, on: str, where: str | None, law_name: str, how
     return fit
 
 
-def of_the_loss(score: ScoreFit, at: pd.DataFrame) -> Finding:
+def through_loss_finding(score: ScoreFit, at: pd.DataFrame) -> Finding:
     """Return what is to be said: whose forecast is narrowed, and how much of the doubt about the score that is."""
     text = f"runs are chosen to narrow the forecast of the {score.carrier} loss, which carries {score.on}"
     if not set(score.law.inputs) <= set(at.columns):

@@ -10,7 +10,7 @@ import pytest
 import cptlaw as cl
 from cptlaw.fitting.solving.identifiability import jacobian
 from cptlaw.fitting.uncertainty.profile import profiles
-from cptlaw.fitting.uncertainty.traces import _reach
+from cptlaw.fitting.uncertainty.traces import _farthest_allowed
 from cptlaw.fitting.uncertainty.units import units_along
 from cptlaw.laws import law
 
@@ -171,7 +171,7 @@ def test_design_effect_is_one_without_groups_and_grows_with_them():
 
 def test_reach_interpolates_the_root_of_the_rise():
     def reach(distance, rises, *limits):
-        return _reach(np.transpose([distance] * len(limits)), np.array(rises), np.array(limits))
+        return _farthest_allowed(np.transpose([distance] * len(limits)), np.array(rises), np.array(limits))
 
     distance = np.array([0.1, 0.2, 0.3, -0.1])
     rises = np.array([1.0, 4.0, 9.0, 1.0])
