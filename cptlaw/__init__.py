@@ -12,7 +12,7 @@ from __future__ import annotations
 # Nothing is imported, `typing` neither: until the command line has said what Ctrl-C does, Python ends with a traceback.
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # each under its own name once more, so that type checkers take it for public
-    from typing import Any
+    from importlib.metadata import EntryPoint
 
     __version__: str
 
@@ -87,7 +87,7 @@ _MODULES = {"examples", "figures", "plan"}
 __all__ = sorted(_HOMES)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name == "__version__":  # looked up on demand: the command line's --help is to answer at once
         from cptlaw.version import version
 
@@ -105,11 +105,11 @@ def __getattr__(name: str) -> Any:
     return value
 
 
-def _plugin_functions() -> dict[str, Any]:
+def _plugin_functions() -> dict[str, EntryPoint]:
     """Return the functions that other packages add, such as `sweep` and `app`: entry points by name."""
     from cptlaw.plugins import FUNCTIONS, plugin_entries
 
-    return dict(plugin_entries(FUNCTIONS))
+    return plugin_entries(FUNCTIONS)
 
 
 def __dir__() -> list[str]:

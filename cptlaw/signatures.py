@@ -6,12 +6,13 @@ import inspect
 from collections.abc import Callable, Mapping
 from functools import wraps
 from inspect import Parameter
-from typing import Any, ParamSpec, TypeVar, get_type_hints
+from typing import ParamSpec, TypeAlias, TypeVar, get_type_hints
 
 from cptlaw.errors import refuse_others
 
 Taken = ParamSpec("Taken")
 Answered = TypeVar("Answered")
+Declared: TypeAlias = type[Mapping[str, object]]  # a `TypedDict` of options: names, types, and which are needed
 
 
 def options_checked(function: Callable[Taken, Answered]) -> Callable[Taken, Answered]:
@@ -26,7 +27,9 @@ def options_checked(function: Callable[Taken, Answered]) -> Callable[Taken, Answ
     return checked
 
 
-def spell_out(function: Callable[..., Any], declared: Any, defaults: Mapping[str, Any] | None = None) -> None:
+def spell_out(
+    function: Callable[..., object], declared: Declared, defaults: Mapping[str, object] | None = None
+) -> None:
     """Show the options that a declaration names in place of the ``**options`` with which a function takes them.
 
     The function itself takes ``**options: Unpack[declared]``, which type checkers read, and refuses others by the
@@ -46,7 +49,7 @@ def spell_out(function: Callable[..., Any], declared: Any, defaults: Mapping[str
         Parameter(
             name,
             Parameter.KEYWORD_ONLY,
-            default=Parameter.empty if name in declared.__required_keys__ else defaults.get(name),
+            default=Parameter.empty if name in vars(declared)["__required_keys__"] else defaults.get(name),
             annotation=hint,
         )
         for name, hint in hints.items()

@@ -219,5 +219,5 @@ class OrderedGroupSplit(BaseCrossValidator):  # type: ignore[misc, unused-ignore
         tested = levels[self.min_train_groups :]
         if not len(tested):
             raise ValueError(f"{len(levels)} levels: expected {self.min_train_groups + 1} or more, to test on one.")
-        result: list[Any] = tested.tolist()
+        result: list[object] = tested.tolist()
         return result if self.n_splits is None else result[-self.n_splits :]

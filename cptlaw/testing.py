@@ -94,7 +94,7 @@ def random_params(candidate: Law, rng: np.random.Generator) -> dict[str, float]:
     for name, shape in candidate.shapes.items():
         low, high = (float(shape.to_axis(end)) for end in shape.start_range)
         params[name] = float(shape.from_axis(rng.uniform(low, high)))
-    return candidate.published(params)
+    return {name: float(value) for name, value in candidate.published(params).items()}
 
 
 def _expect(condition: ArrayLike, message: str) -> None:

@@ -19,6 +19,7 @@ from cptlaw.planning.scenario import (
     read_scenario,
 )
 from cptlaw.runs.schema import SMALLEST_RAW_COUNT
+from cptlaw.signatures import Declared
 from cptlaw.units import format_percent, format_quantity
 
 RISK = options_of(AnswerQuestion)["risk"].default
@@ -26,7 +27,7 @@ WITHIN = 0.003  # of the target loss: the least by which two seeds of one run di
 IN_POINTS = ("min_score", "max_drop", "base_score")
 RANGE = ("min_replay", "max_replay")
 # The mix of a pareto question without limits is the end of the front with the lowest target loss.
-KINDS: Mapping[str, object] = {
+KINDS: Mapping[str, Declared] = {
     "limited-data": LimitedData,
     "trade-off": TradeOff,
     "min-tokens": MinTokens,

@@ -360,7 +360,7 @@ class Fit(Saved):
         return [(Finding("warning", "laws-left-out", message, advice),)] * len(rows)
 
     @property
-    def of_rollouts(self) -> dict[str, Any]:
+    def of_rollouts(self) -> dict[str, object]:
         """What its file holds of the rollouts."""
         if self.scores is None:
             return {}

@@ -187,7 +187,7 @@ def log_errors(problem: Problem, params: Mapping[str, Array]) -> Array:
     """Return log(predicted) - log(observed) of all rows by the parameters of each part, (parts, n)."""
     named = {name: value[:, None] for name, value in params.items()}
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        losses = problem.law.evaluate(problem.law.fitted(named), problem.x)
+        losses = np.asarray(problem.law.evaluate(problem.law.fitted(named), problem.x), dtype=float)
     count = len(next(iter(params.values())))
     # A law that falls below zero beyond its rows is wrong there by all that a logarithm can say.
     values: Array = np.log(np.maximum(np.broadcast_to(losses, (count, problem.n)), 1e-300)) - problem.log_loss

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.findings import Finding
-from cptlaw.laws.calculus import Array, Jet, Letters, Value, weighted_sum
+from cptlaw.laws.calculus import Array, Computed, Jet, Letters, Number, Value, weighted_sum
 from cptlaw.laws.described import Described, Status
 from cptlaw.laws.inputs import LETTERS, Context, Points, RatioOf, as_rows
 from cptlaw.laws.parameters import EXPONENT, Amplitude, Option, Shape, UsualPrior, option_text
@@ -28,6 +28,7 @@ __all__ = ["EXPONENT", "LAWS", "LETTERS", "Amplitude", "Context", "Law", "Option
 
 
 LAWS: Registry[Law] = Registry()
+Given = TypeVar("Given", bound=Number)
 
 
 class Law(Described):
@@ -190,11 +191,11 @@ class Law(Described):
         """
         return frame
 
-    def published(self, params: Mapping[str, object]) -> dict[str, Any]:
+    def published(self, params: Mapping[str, Number]) -> dict[str, Number]:
         """Map the parameters that the terms use to the published ones; they differ only in a constraint mode."""
         return dict(params)
 
-    def fitted(self, params: Mapping[str, object]) -> dict[str, Any]:
+    def fitted(self, params: Mapping[str, Number]) -> dict[str, Number]:
         """Map published parameters to the ones that the terms use: the inverse of `published`."""
         return dict(params)
 
@@ -207,7 +208,7 @@ class Law(Described):
         of_amplitudes = {str(a): a.usual for a in self.amplitudes if isinstance(a, Amplitude) and a.usual}
         return {**of_amplitudes, **self.usual}
 
-    def shift_of_source(self, params: Mapping[str, object]) -> dict[str, Any]:
+    def shift_of_source(self, params: Mapping[str, Given]) -> dict[str, Given]:
         """Return the parameters of this law for the target loss that a fit to the source loss gives. Mostly none."""
         return {}
 
@@ -238,7 +239,7 @@ class Law(Described):
         sign = -1.0 if role == "target" else 1.0
         return {name: sign * abs(value) if name in self.signed else value for name, value in params.items()}
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, object]:
         """Return the options that differ from their default, enough to build this law again."""
         return {name: getattr(self, name) for name, one in self.choices.items() if getattr(self, name) != one.default}
 
@@ -267,7 +268,7 @@ class Law(Described):
                 raise UsageError(f"law {self.name} holds {name} at {fixed:g}; {params[name]:g} was given.")
         return {name: float(params[name]) for name in self.parameters}
 
-    def evaluate(self, params: Mapping[str, Any], x: Letters) -> Any:
+    def evaluate(self, params: Mapping[str, Number], x: Letters) -> Computed:
         """Sum the law's terms.
 
         Parameters
@@ -318,7 +319,7 @@ class Law(Described):
         params = {name: draws[:, i : i + 1] for i, name in enumerate(self.parameters)}
         with np.errstate(over="ignore", divide="ignore"):
             loss = self.evaluate(self.fitted(params), x)
-        return np.broadcast_to(loss, (len(draws), len(frame)))
+        return np.broadcast_to(np.asarray(loss, dtype=float), (len(draws), len(frame)))
 
     def partials(
         self, params: Mapping[str, float], frame: pd.DataFrame, wrt: Sequence[str], role: Role | None = None

@@ -10,12 +10,12 @@ is an option and never a parameter: fitted freely it runs away, and what it deci
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from cptlaw.laws.base import Law, Option, Shape
-from cptlaw.laws.calculus import Letters, Value, exp
+from cptlaw.laws.calculus import Array, Letters, Number, Value, exp
 from cptlaw.laws.parameters import number
 
 BENDS = (1, 1.5, 2, 3)
@@ -23,7 +23,7 @@ BENDS = (1, 1.5, 2, 3)
 RATIO = Shape(1e-8, 1e8, start=(0.05, 20.0))
 
 
-def as_ratio(part: Any, whole: Any) -> Value:
+def as_ratio(part: Number, whole: Number) -> Array:
     """Return part over whole; 1 where the whole is 0, of which any ratio says the same."""
     some = np.asarray(whole) > 0
     return np.where(some, part / np.where(some, whole, 1.0), 1.0)
@@ -119,20 +119,20 @@ class Bent(Law):
         del plain[names.index(tokens)]
         return plain
 
-    def published(self, params: Mapping[str, object]) -> dict[str, Any]:
+    def published(self, params: Mapping[str, Number]) -> dict[str, Number]:
         """Turn the ratio of the token term into its amplitude."""
         return self._scaled(params, 1)
 
-    def fitted(self, params: Mapping[str, object]) -> dict[str, Any]:
+    def fitted(self, params: Mapping[str, Number]) -> dict[str, Number]:
         """Turn the amplitude of the token term into its ratio to the size term."""
         return self._scaled(params, -1)
 
-    def _scaled(self, params: Mapping[str, Any], power: int) -> dict[str, object]:
+    def _scaled(self, params: Mapping[str, Number], power: int) -> dict[str, Number]:
         if self.bend == 1:
             return dict(params)
         size, tokens = self.joined
         # Searched is the ratio of the two terms at one unit of each, which data determine whatever the units are.
-        factor = params[size] * exp(self.log_unit(Letters(**params)))
+        factor = params[size] * np.exp(np.asarray(self.log_unit(Letters(**params)), dtype=float))
         if power > 0:
             return {**params, tokens: params[tokens] * factor}
         return {**params, tokens: as_ratio(params[tokens], factor)}

@@ -282,9 +282,9 @@ def minimum(u: Computed, ceiling: Computed) -> Computed:
     return -1.0 * maximum(-1.0 * u, -1.0 * ceiling)
 
 
-def weighted_sum(terms: Sequence[Value], amplitudes: Sequence[Value]) -> Value:
+def weighted_sum(terms: Sequence[Value], amplitudes: Sequence[Value]) -> Computed:
     """Return the sum of a law's terms, each times its amplitude; those beyond the last amplitude stand as they are."""
-    total: Value = 0.0
+    total: Computed = 0.0
     for k, term in enumerate(terms):
         total = total + (term * amplitudes[k] if k < len(amplitudes) else term)
     return total

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from cptlaw.laws.base import EXPONENT, Law, Shape
 from cptlaw.laws.bend import RATIO, Bent, as_ratio
-from cptlaw.laws.calculus import Letters, Value
+from cptlaw.laws.calculus import Letters, Number, Value
 
 BILLION = 1e9
 
@@ -87,13 +86,13 @@ class Kaplan(Law):
         power = p.alpha_N / p.alpha_D
         return ((x.N**-power * BILLION**power + p.D_c * BILLION * x.D**-1.0) ** p.alpha_D,)
 
-    def published(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def published(self, params: Mapping[str, Number]) -> dict[str, Number]:
         """Turn the loss of a billion parameters on endless tokens, and the ratio of the terms, into N_c and D_c."""
         with np.errstate(over="ignore"):  # a fit whose parameters no float can hold is refused
             sizes, tokens = (np.float64(params["N_c"]) ** (1.0 / params[name]) for name in ("alpha_N", "alpha_D"))
             return {**params, "N_c": BILLION * sizes, "D_c": BILLION * params["D_c"] * tokens}
 
-    def fitted(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def fitted(self, params: Mapping[str, Number]) -> dict[str, Number]:
         """Turn N_c and D_c into that loss, which has its unit, and that ratio, which has none."""
         loss = (params["N_c"] / BILLION) ** params["alpha_N"]
         tokens = (params["N_c"] / BILLION) ** (params["alpha_N"] / params["alpha_D"])

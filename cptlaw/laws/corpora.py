@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pandas as pd
 
 from cptlaw.errors import DataError, UsageError
 from cptlaw.laws.base import Context, Law, Option, Role, Shape
-from cptlaw.laws.calculus import Letters
+from cptlaw.laws.calculus import Letters, Value
 from cptlaw.laws.parameters import some_of
 from cptlaw.runs.schema import MIX, corpus_of, mix_columns
 
@@ -97,7 +97,7 @@ class OfCorpora(Law):
             )
         return x
 
-    def shares_of(self, x: Letters) -> list[Any]:
+    def shares_of(self, x: Letters) -> list[Value]:
         """Return the shares, one input column per corpus."""
         return [getattr(x, name) for name in self.shares]
 

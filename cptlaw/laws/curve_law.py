@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from cptlaw.errors import DataError, did_you_mean
 from cptlaw.laws.base import LETTERS, Context, Law, Option, Role, Shape
-from cptlaw.laws.calculus import Array, Jet, Letters
+from cptlaw.laws.calculus import Array, Computed, Jet, Letters, Value
 from cptlaw.laws.parameters import count, number
 from cptlaw.schedules import LAMBDA, Schedule, areas
 
@@ -150,7 +150,7 @@ class CurveLaw(Law):
                     f"the table lacks {name!r}. Or give {', '.join(self.areas_read)} themselves."
                 )
         # Run by run: a schedule is read once, whatever the number of its rows.
-        columns: dict[str, Any] = {
+        columns: dict[str, NDArray[np.generic]] = {
             name: np.empty(len(frame), dtype=object if name in self.objects else float) for name in self.computed
         }
         for run, rows in rows_by_run(frame):
@@ -214,11 +214,12 @@ class CurveLaw(Law):
             )
         return super()._column(frame, name, role)
 
-    def annealed(self, x: Letters, name: str, p: Letters) -> Any:
+    def annealed(self, x: Letters, name: str, p: Letters) -> Value:
         """Return the annealing area of a column (``s2``, ``s2_cpt``, ..), at the fitted lambda where it is fitted."""
-        if self.decay != FITTED:
-            return getattr(x, LETTERS[name])
-        return interpolated(getattr(x, f"{name}_by_decay"), getattr(p, "lambda"))
+        if self.decay == FITTED:
+            return interpolated(vars(x)[f"{name}_by_decay"], vars(p)["lambda"])
+        area: Value = getattr(x, LETTERS[name])
+        return area
 
 
 def rows_by_run(frame: pd.DataFrame) -> Iterator[tuple[str, NDArray[np.intp]]]:
@@ -278,7 +279,7 @@ def _axis_of_decay() -> tuple[float, float]:
     return 0.5 * (low + high), 0.5 * (high - low)
 
 
-def interpolated(table: Array, decay: Any) -> Any:
+def interpolated(table: Array, decay: Computed) -> Computed:
     """Return S2 at lambda from its coefficients (n, NODES): S2 is smooth in log(1 - lambda), and no schedule is read.
 
     Parameters

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import Finding, Remedy
@@ -233,7 +234,7 @@ def thinned(frame: pd.DataFrame, most: int = MOST_POINTS) -> tuple[pd.DataFrame,
     return pd.concat(kept).sort_index(kind="stable"), (note,)
 
 
-def _group_sizes(count: int, most: int) -> Any:
+def _group_sizes(count: int, most: int) -> NDArray[np.intp]:
     """Return odd sizes of consecutive groups that cover all but at most a few of `count` points, at most `most`."""
     widest = 2.0 * count / most  # half of the groups are of equal width, half grow with the step
 

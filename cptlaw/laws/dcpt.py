@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
+
+import numpy as np
 
 from cptlaw.errors import UsageError
 from cptlaw.laws.base import EXPONENT, Option, Shape
 from cptlaw.laws.bend import RATIO, Bent, as_ratio
-from cptlaw.laws.calculus import Letters, Value, exp, log
+from cptlaw.laws.calculus import Letters, Number, Value, exp, log
 from cptlaw.laws.parameters import positive
 
 # 1,000 steps of 131,072 tokens, rounded: where the published constraint holds from (section 4.2 of the paper).
@@ -96,17 +98,17 @@ class _DCPT(Bent):
         one, size, data, barrier = terms
         return one, size, data + ratio * barrier, barrier
 
-    def published(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def published(self, params: Mapping[str, Number]) -> dict[str, Number]:
         """Turn the excess C1 of the constrained fit back into the published C = C0 + C1."""
         return super().published(self._shift_c(params, 1.0))
 
-    def fitted(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def fitted(self, params: Mapping[str, Number]) -> dict[str, Number]:
         """Turn the published C into the excess C1 that the terms use."""
         return self._shift_c(super().fitted(params), -1.0)
 
-    def _shift_c(self, params: Mapping[str, Any], sign: float) -> dict[str, object]:
+    def _shift_c(self, params: Mapping[str, Number], sign: float) -> dict[str, Number]:
         ratio = self.lower_bound_of_c(Letters(**params)) if self.monotone == "paper" else None
-        return dict(params) if ratio is None else {**params, "C": params["C"] + sign * ratio * params["B"]}
+        return dict(params) if ratio is None else {**params, "C": params["C"] + np.asarray(sign * ratio) * params["B"]}
 
 
 class DCPT1(_DCPT):
@@ -154,12 +156,12 @@ class DCPT2(_DCPT):
         """Return the constant, the size term, and the joint term of tokens and ratio."""
         return 1.0, x.N**-p.alpha, (x.D**-p.beta + p.C * (x.r + p.eps) ** -p.gamma) ** p.eta
 
-    def published(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def published(self, params: Mapping[str, Number]) -> dict[str, Number]:
         """Turn B^eta and C / B into B and C."""
         scale = params["B"] ** (1.0 / params["eta"])
         return {**params, "B": scale, "C": params["C"] * scale}
 
-    def fitted(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def fitted(self, params: Mapping[str, Number]) -> dict[str, Number]:
         """Turn B and C into B^eta and C / B."""
         return {**params, "B": params["B"] ** params["eta"], "C": as_ratio(params["C"], params["B"])}
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,7 @@ from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy
 from cptlaw.laws.annealing import ANNEALED, CURVE_EXPONENT, SIZE_EXPONENT
 from cptlaw.laws.base import Amplitude, Option, Role, Shape
-from cptlaw.laws.calculus import Array, Jet, Letters, Number, Positive, Value, exp, expm1, log1p
+from cptlaw.laws.calculus import Array, Computed, Jet, Letters, Number, Positive, Value, exp, expm1, log1p
 from cptlaw.laws.curve_law import CurveLaw
 from cptlaw.laws.parameters import UsualPrior, positive
 
@@ -137,7 +137,7 @@ class CptDynamics(CurveLaw):
         x.sign = np.where(roles == "target", -1.0, 1.0)
         return x
 
-    def evaluate(self, params: Mapping[str, Any], x: Letters) -> Any:
+    def evaluate(self, params: Mapping[str, Number], x: Letters) -> Computed:
         """Sum the terms; where the role is stated, B counts by its magnitude."""
         # Where a row's role is stated it decides the sign, whatever sign the published coefficient has; else B's own
         # does.
@@ -372,9 +372,10 @@ class CptDynamicsPower(CptDynamics):
         return *(_signed_power(term, p.zeta1) for term in before), _signed_power(of_cpt, p.zeta2)
 
 
-def _signed_power(u: Any, exponent: Any) -> Any:
+def _signed_power(u: Value, exponent: Value) -> Computed:
     """Return sign(u) |u|^exponent of an array or a Jet, 0 at 0."""
     if not isinstance(u, Jet):
-        return Positive(np.abs(u)) ** exponent * np.sign(u)
+        area = u.value if isinstance(u, Positive) else np.asarray(u)
+        return Positive(np.abs(area)) ** exponent * np.sign(area)
     sign = np.sign(u.value)
     return (u * sign + TINY) ** exponent * sign

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike
 from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.laws.calculus import Array
 from cptlaw.units import parse_quantity
+
+Read = TypeVar("Read")
 
 
 @dataclass(frozen=True)
@@ -239,6 +241,6 @@ def some_of(names: Collection[str]) -> Callable[[str | Iterable[str] | None], tu
     return read
 
 
-def or_none(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def or_none(read: Callable[[object], Read]) -> Callable[[object], Read | None]:
     """Return a reader that also takes None, in text ``none``."""
     return lambda given: None if given is None or str(given).lower() == "none" else read(given)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
+from cptlaw.laws.calculus import Letters, Value
 from cptlaw.laws.score_law import Axis, ScoreLaw, exp
 
 
@@ -24,6 +22,6 @@ class ScoreOfCompute(ScoreLaw):
     inputs = ("flops",)
     axes = {"A": Axis(0.7, 1.0, pooled=False), "alpha": Axis(-1.9, 0.6)}
 
-    def share(self, x: SimpleNamespace, p: SimpleNamespace) -> Any:
+    def share(self, x: Letters, p: Letters) -> Value:
         """Return Q."""
         return exp(-p.A * x.C**-p.alpha)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
 import numpy as np
 
+from cptlaw.laws.calculus import Letters, Value
 from cptlaw.laws.score_law import Axis, ScoreLaw, exp
 
 
@@ -27,7 +25,7 @@ class ScoreExponentialInLoss(ScoreLaw):
     inputs = ("carrier",)
     axes = {"gamma": Axis(1.4, 0.7), "L0": Axis(0.3, 0.35, positive=False, pooled=False)}
 
-    def share(self, x: SimpleNamespace, p: SimpleNamespace) -> Any:
+    def share(self, x: Letters, p: Letters) -> Value:
         """Return Q."""
-        above = x.L - p.L0
+        above = np.asarray(x.L - p.L0)
         return exp(-p.gamma * np.where(np.real(above) > 0, above, 0.0 * above))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
+from cptlaw.laws.calculus import Letters, Value
 from cptlaw.laws.score_law import Axis, ScoreLaw
 
 
@@ -19,6 +17,6 @@ class FlatScore(ScoreLaw):
     inputs = ()
     axes = {"q": Axis(-3.0, 2.0, pooled=False)}
 
-    def share(self, x: SimpleNamespace, p: SimpleNamespace) -> Any:
+    def share(self, x: Letters, p: Letters) -> Value:
         """Return Q: q as odds, so that it stays below 1."""
         return p.q / (1.0 + p.q)

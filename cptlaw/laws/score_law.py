@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 
 from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.laws.base import LAWS
-from cptlaw.laws.calculus import Value
+from cptlaw.laws.calculus import Letters, Value
 
 Array = NDArray[np.float64]
 Reads = Literal["size", "compute", "loss", "answers", "nothing"]
@@ -83,7 +82,7 @@ class ScoreLaw:
         if "name" in cls.__dict__:
             SCORE_LAWS[cls.name] = cls
 
-    def share(self, x: SimpleNamespace, p: SimpleNamespace) -> Value:
+    def share(self, x: Letters, p: Letters) -> Value:
         """Return Q: inputs (n,) or (s, n) under their letters, parameters (s, 1) by name."""
         raise NotImplementedError
 
@@ -127,8 +126,8 @@ class ScoreLaw:
         """
         named = self.natural(theta)
         floor = chance * np.exp(named.pop(OFFSET))
-        letters = SimpleNamespace(**{LETTERS[name]: x[name] for name in self.inputs})
-        return floor + (1.0 - floor) * self.share(letters, SimpleNamespace(**named))
+        letters = Letters(**{LETTERS[name]: x[name] for name in self.inputs})
+        return floor + (1.0 - floor) * self.share(letters, Letters(**named))
 
     def score_and_slopes(self, theta: Array, x: Mapping[str, Any], chance: Value) -> tuple[Array, Array]:
         """Return scores, (s, n), kept off 0 and 1, and their derivatives by coordinate, (s, n, k)."""
@@ -153,13 +152,12 @@ class ScoreLaw:
         return f"<law of scores {self.name}: {self.equation}>"
 
 
-def exp(value: Any) -> Any:
+def exp(value: Value) -> Array:
     """Return the exponential, its argument kept within bounds."""
-    return np.exp(_bounded(value))
-
-
-def _bounded(value: Any) -> Any:
-    return np.where(np.abs(np.real(value)) > LARGEST, np.sign(np.real(value)) * LARGEST, value)
+    given = np.asarray(value)
+    large = np.abs(np.real(given)) > LARGEST
+    result: Array = np.exp(np.where(large, np.sign(np.real(given)) * LARGEST, given))
+    return result
 
 
 def score_law(spec: str | ScoreLaw | type[ScoreLaw]) -> ScoreLaw:

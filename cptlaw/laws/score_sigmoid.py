@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from cptlaw.laws.calculus import Letters, Value
 from cptlaw.laws.score_law import Axis, Reads, ScoreLaw, exp
 
 
@@ -28,6 +28,6 @@ class ScoreSigmoidInLoss(ScoreLaw):
         "gap": Axis(-3.0, 0.7, pooled=False),  # what the ceiling lacks of 1, as odds: top = 1 / (1 + gap)
     }
 
-    def share(self, x: SimpleNamespace, p: SimpleNamespace) -> Any:
+    def share(self, x: Letters, p: Letters) -> Value:
         """Return Q."""
         return 1.0 / ((1.0 + p.gap) * (1.0 + exp(p.s * (x.L - p.L0))))

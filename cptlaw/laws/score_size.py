@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
+from cptlaw.laws.calculus import Letters, Value
 from cptlaw.laws.score_law import Axis, ScoreLaw, exp
 
 
@@ -27,6 +25,6 @@ class ScoreOfSize(ScoreLaw):
         "beta": Axis(-1.5, 0.6),
     }
 
-    def share(self, x: SimpleNamespace, p: SimpleNamespace) -> Any:
+    def share(self, x: Letters, p: Letters) -> Value:
         """Return Q."""
         return exp(-p.A * x.N**-p.alpha - p.B * x.D**-p.beta)

@@ -11,14 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
 from cptlaw.errors import DataError
-from cptlaw.laws.base import Amplitude, Context, Option, RatioOf, Role, Shape
+from cptlaw.laws.base import Amplitude, Context, Given, Option, RatioOf, Role, Shape
 from cptlaw.laws.bend import Bent
 from cptlaw.laws.calculus import Array, Computed, Letters, Number, Positive, Value, exp, expm1, log, log1p, maximum
 from cptlaw.laws.parameters import UsualPrior, positive, some_of
@@ -330,7 +330,7 @@ class SharedTokens(Bent):
             damage=damage, without=without, around=around, left={*self.left, *left}, mix=mix, raised=raised, **ends
         )
 
-    def shift_of_source(self, params: Mapping[str, object]) -> dict[str, Any]:
+    def shift_of_source(self, params: Mapping[str, Given]) -> dict[str, Given]:
         """Return the values of the parameters ending in ``_source``, given a fit of this law to the source loss."""
         return {f"{name}_source": params[name] for name in ("B", *SHIFT) if name in params}
 
@@ -340,7 +340,7 @@ class SharedTokens(Bent):
         In a fit, the base models' rows have neither mix nor rate and get those of the other rows: they have no shift.
         In a forecast, a mix or budget that a point does not name is the only one that was fitted.
         """
-        filled: dict[str, Any] = {
+        filled: dict[str, pd.Series | Array | float] = {
             name: _filled(frame[name], usual) if name in frame.columns else usual
             for name, usual in FULL_TRAINING.items()
             if name in frame.columns or name in self.left
@@ -543,9 +543,9 @@ def _by_role(of_source: Array, source: Callable[[], Value], target: Callable[[],
     return source() * of_source + target() * (1.0 - of_source) if of_source.any() else target()
 
 
-def _any_beyond(beyond: Any) -> bool:
+def _any_beyond(beyond: object) -> bool:
     """Return whether any row of an array, or of a Jet, lies beyond the fitted range."""
-    return bool(np.any(getattr(beyond, "value", beyond)))
+    return bool(np.any(np.asarray(getattr(beyond, "value", beyond))))
 
 
 def middle_size(frame: pd.DataFrame) -> float | None:

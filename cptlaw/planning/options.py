@@ -47,7 +47,7 @@ def points(value: object, name: str) -> dict[str, float]:
     return {key: _points(item, f"{label(name)}: {key}") for key, item in pairs.items()}
 
 
-def _pairs(value: Any, name: str, expected: str) -> dict[str, Any]:
+def _pairs(value: Any, name: str, expected: str) -> dict[str, object]:
     """Return what was given by name, in a mapping or in texts such as ``"code=30%,web=20%"``.
 
     The name of a mean over tasks, ``mean:a,b``, has commas of its own.
@@ -61,7 +61,7 @@ def _pairs(value: Any, name: str, expected: str) -> dict[str, Any]:
             parts[-1] += f",{part.strip()}"
         else:
             parts.append(part.strip())
-    result: dict[str, Any] = {}
+    result: dict[str, object] = {}
     for part in parts:
         key, equals, item = (word.strip() for word in part.partition("="))
         if not equals or not key:
@@ -188,7 +188,7 @@ class Entry:
         Whether it is an input that laws may read, in the table's units.
     """
 
-    read: Callable[[Any, str], object]
+    read: Callable[[object, str], object]
     help: str
     metavar: str = ""
     default: Any = None

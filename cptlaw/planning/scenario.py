@@ -31,7 +31,7 @@ from cptlaw.planning.options import (
     share,
     word,
 )
-from cptlaw.signatures import spell_out
+from cptlaw.signatures import Declared, spell_out
 from cptlaw.units import format_quantity
 
 # A number, or text such as `"8.1B"`, `"2%"`, `"1e20"`; `None` as if it had not been given.
@@ -91,7 +91,7 @@ class ReferenceChoice(BaseLoss, total=False):
     """From which loss forgetting counts where none was measured; see `cptlaw.planning.reference`."""
 
     reference: Annotated[str, word(REFERENCES, "Where the base model's source loss comes from.")]
-    base_law: Annotated[Any, Entry(as_given, "Fit of ptpp-base, for --reference base-law.", "B.json")]
+    base_law: Annotated[object, Entry(as_given, "Fit of ptpp-base, for --reference base-law.", "B.json")]
 
 
 class OneCorpus(TypedDict, total=False):
@@ -160,7 +160,7 @@ class PointLimits(TypedDict, total=False):
 class ScoreLimits(PointLimits, total=False):
     """Limits on scores of benchmarks, in points, with the fits of these."""
 
-    scores: Annotated[Any, Entry(as_given, "Fit of a score. May be repeated.", "FIT.json", several="score")]
+    scores: Annotated[object, Entry(as_given, "Fit of a score. May be repeated.", "FIT.json", several="score")]
 
 
 class LimitedMix(Mix, Sized, Limits, ScoreLimits, total=False):
@@ -382,7 +382,7 @@ class AnswerQuestion(KnownModel, PointLimits, TargetLimit, Range, Passes, Hardwa
     risk: Annotated[Quantity, Entry(probability, "Each limit holds with this probability.", "P", default=0.8)]
 
 
-SCENARIOS: dict[str, Any] = {
+SCENARIOS: dict[str, Declared] = {
     "min-tokens": MinTokens,
     "trade-off": TradeOff,
     "limited-data": LimitedData,
@@ -413,7 +413,7 @@ class Question:
         The names of those that were given.
     """
 
-    scenario: Any
+    scenario: Declared
     values: Mapping[str, Any]
     given: frozenset[str] = field(default=frozenset(), compare=False)
 
@@ -433,12 +433,12 @@ class Question:
         return {name: self.values[name] for name, one in options_of(self.scenario).items()
                 if one.law_input and self.values[name] is not None}  # fmt: skip
 
-    def for_scenario(self, scenario: Any) -> dict[str, Any]:
+    def for_scenario(self, scenario: Declared) -> dict[str, Any]:
         """Return what was given that another scenario takes too."""
         return {name: self.values[name] for name in options_of(scenario) if name in self.given}
 
 
-def as_words(scenario: Any, values: Mapping[str, Any]) -> list[str]:
+def as_words(scenario: Declared, values: Mapping[str, Mapping[str, float] | str | float | None]) -> list[str]:
     """Return values of a scenario as the command line takes them."""
     result = []
     for name, value in values.items():
@@ -455,12 +455,13 @@ def _amount(name: str, value: float) -> str:
 
 
 @cache
-def options_of(scenario: Any) -> dict[str, Entry]:
+def options_of(scenario: Declared) -> dict[str, Entry]:
     """Return the options that a scenario declares, by name: what must be given first."""
     hints = get_type_hints(scenario, include_extras=True)
     # What `Annotated` carries may be more than one thing; the declaration is the one of them that is an `Entry`.
     result = {name: next(item for item in _metadata(hint) if isinstance(item, Entry)) for name, hint in hints.items()}
-    return {name: result[name] for name in sorted(result, key=lambda name: name not in scenario.__required_keys__)}
+    required = vars(scenario)["__required_keys__"]
+    return {name: result[name] for name in sorted(result, key=lambda name: name not in required)}
 
 
 def _metadata(hint: Any) -> tuple[object, ...]:
@@ -471,7 +472,7 @@ def _metadata(hint: Any) -> tuple[object, ...]:
     return metadata
 
 
-def read_scenario(scenario: Any, given: Mapping[str, Any], plan: str) -> Question:
+def read_scenario(scenario: Declared, given: Mapping[str, object], plan: str) -> Question:
     """Read what was given of a scenario; what was not has its default.
 
     Parameters
@@ -498,10 +499,10 @@ def read_scenario(scenario: Any, given: Mapping[str, Any], plan: str) -> Questio
             others = [other for other, foreign in SCENARIOS.items() if name in options_of(foreign)]
             hint = f" It belongs to {' and '.join(others)}." if others else did_you_mean(name, known)
             raise UsageError(f"{plan} takes no {label(name)}.{hint} Its options: {', '.join(known)}.")
-    missing = [name for name in known if name in scenario.__required_keys__ and given.get(name) is None]
+    missing = [name for name in known if name in vars(scenario)["__required_keys__"] and given.get(name) is None]
     if missing:
         raise UsageError(f"{plan} needs {'; '.join(f'{label(name)}: {known[name].help}' for name in missing)}")
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for name, option in known.items():
         value = given.get(name)
         # An interval of None asks for none; all else that is None was not given.
@@ -511,7 +512,7 @@ def read_scenario(scenario: Any, given: Mapping[str, Any], plan: str) -> Questio
     return Question(scenario, values, frozenset(name for name in known if given.get(name) is not None))
 
 
-def documented(function: Callable[..., Any], scenario: Any) -> None:
+def documented(function: Callable[..., object], scenario: Declared) -> None:
     """Spell out what a scenario declares, in the signature and the docstring of the function that takes it.
 
     The function takes ``**scenario: Unpack[..]``, which type checkers read; `help` and editors read the signature.

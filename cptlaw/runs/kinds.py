@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -72,7 +71,7 @@ def kinds(runs: Runs, where: str | None = None) -> list[Kind]:
     return sorted(kept, key=lambda kind: -count[kind.query])
 
 
-def _split(frame: pd.DataFrame, name: str, adapted: Mask) -> Iterator[tuple[Any, str, Mask]]:
+def _split(frame: pd.DataFrame, name: str, adapted: Mask) -> Iterator[tuple[str | float, str, Mask]]:
     """Yield each level of a column that tells kinds, the filter of its rows, and these with their base models."""
     level = frame[name].astype(object)
     level = level.where(level.notna() | ~adapted, KINDS[name])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +18,7 @@ def in_order(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     return frame if np.array_equal(order, np.arange(len(order))) else frame.iloc[order]
 
 
-def _key(column: pd.Series[Any]) -> NDArray[np.float64] | NDArray[np.intp]:
+def _key(column: pd.Series) -> NDArray[np.float64] | NDArray[np.intp]:
     if pd.api.types.is_numeric_dtype(column):
         return column.to_numpy(dtype=float)
     codes: NDArray[np.intp] = pd.factorize(column.astype(str), sort=True)[0]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
 from cptlaw.errors import CptlawError
 from cptlaw.runs.convert import hashable, to_numbers
+from cptlaw.runs.numbers import Floats
 from cptlaw.runs.raw_table import ROW, RawTable
 from cptlaw.runs.schema import canonical_name
 from cptlaw.units import parse_quantity
@@ -155,7 +155,7 @@ def _is_pivot(raw: RawTable, amounts: Sequence[Amount]) -> bool:
     return enough and headed and not counted & set(raw.taken)
 
 
-def _what_is_counted(raw: RawTable, amounts: Sequence[Amount]) -> tuple[bool, str, Any]:
+def _what_is_counted(raw: RawTable, amounts: Sequence[Amount]) -> tuple[bool, str, Floats | float]:
     """Return whether amounts are shares, the column that they are of, and what they are multiplied by."""
     if _are_shares(amounts):
         return True, "replay", 1.0

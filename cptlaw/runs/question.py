@@ -155,7 +155,7 @@ def arguments_of(choice: str) -> dict[str, Any]:
     ({'columns': {'replay': 'rr'}}, {'source_eval': 'en', 'target_eval': 'fr 2'})
     """
     words = shlex.split(choice) if choice.startswith("--") else ["--columns", choice]
-    result: dict[str, Any] = {}
+    result: dict[str, object] = {}
     for flag, text in zip(words[::2], words[1::2], strict=False):
         name = flag.removeprefix("--").replace("-", "_")
         if name not in (*MAPPINGS, *TEXTS):

@@ -58,7 +58,7 @@ from cptlaw.runs.reshape import (
 from cptlaw.runs.run_names import named_parts
 from cptlaw.runs.schema import N_PARAMS_KINDS, canonical_name, column_of
 from cptlaw.runs.spreadsheet import ENDING, file_and_sheet, read_spreadsheet
-from cptlaw.runs.table import Runs
+from cptlaw.runs.table import Runs, RunsLike
 from cptlaw.runs.validate import check_table
 from cptlaw.runs.wide import mean_of_others, wide_to_long
 from cptlaw.units import parse_quantity
@@ -70,7 +70,7 @@ _ENDINGS = ".csv, .tsv, .jsonl, .ndjson, .json (each also with .gz), .parquet, .
 
 
 def read_runs(
-    source: Any,
+    source: RunsLike,
     *,
     columns: Mapping[str, str | list[str]] | None = None,
     losses: Mapping[str, str] | None = None,
@@ -131,7 +131,7 @@ def read_runs(
             )
         kept: Runs = replace(source, all_runs=source.all_runs or all_runs)
         return kept.with_roles(source_eval, target_eval, _checked_kind(n_params_kind))
-    how: dict[str, Any] = {"columns": columns, "losses": losses, "scores": scores, "all_runs": all_runs}
+    how: dict[str, object] = {"columns": columns, "losses": losses, "scores": scores, "all_runs": all_runs}
     how |= {"source_eval": source_eval, "target_eval": target_eval, "n_params_kind": n_params_kind}
     table = shape_table(source, **how)
     if table.runs is None:
@@ -188,7 +188,7 @@ def _check_types(how: Mapping[str, Any]) -> None:
         require_type("" if how.get(name) is None else how[name], str, f"{name}=", "a name")
 
 
-def shape_table(source: Any, **how: Any) -> ShapedTable:
+def shape_table(source: RunsLike, **how: Any) -> ShapedTable:
     """Read a table as `read_runs` does, and return it as its source has it, in one row per loss, and as runs.
 
     Raises
@@ -238,7 +238,7 @@ def _roles_in_column(runs: Runs) -> dict[str, str]:
 
 
 def open_questions(
-    table: ShapedTable, source: Any, how: Mapping[str, Any], where: str | None = None
+    table: ShapedTable, source: RunsLike, how: Mapping[str, Any], where: str | None = None
 ) -> Iterator[Question]:
     """Yield all questions that a table leaves open.
 
@@ -266,7 +266,7 @@ def open_questions(
 
 def _constants(columns: Mapping[str, Any] | None) -> tuple[Mapping[str, Any] | None, dict[str, float | str]]:
     """Return which columns are read under which names, apart from those that have one value in all rows."""
-    named: dict[str, Any] = {}
+    named: dict[str, object] = {}
     constants: dict[str, float | str] = {}
     for name, place in (columns or {}).items():
         canonical = canonical_name(str(name))
@@ -358,7 +358,7 @@ def _wide_losses(raw: RawTable, scored: bool) -> tuple[dict[str, str] | None, Ra
     return result, raw.named({}, text, *([f"{scores} reads them"] if scores else []))
 
 
-def load_table(source: Any, columns: Mapping[str, str] | None) -> RawTable:
+def load_table(source: RunsLike, columns: Mapping[str, str] | None) -> RawTable:
     """Read a table as it was found, numbers made plain; no row is checked."""
     raw = _table_as_found(source, columns)
     for shape in (*LAYOUTS, decimal_marks, plain_units, budget_or_progress):
@@ -366,13 +366,13 @@ def load_table(source: Any, columns: Mapping[str, str] | None) -> RawTable:
     return raw
 
 
-def _table_as_found(source: Any, columns: Mapping[str, str] | None) -> RawTable:
+def _table_as_found(source: RunsLike, columns: Mapping[str, str] | None) -> RawTable:
     """Return a table as it stands in its source."""
     raw = filled_down(units_below(upright(unnested(_read_source(source, columns)))))
     return replace(named_parts(raw, columns), columns=columns)
 
 
-def _read_source(source: Any, columns: Mapping[str, str] | None) -> RawTable:
+def _read_source(source: RunsLike, columns: Mapping[str, str] | None) -> RawTable:
     if not isinstance(source, str | Path):
         return from_dataframe(source)
     piped = str(source) == "-"

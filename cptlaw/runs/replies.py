@@ -41,7 +41,7 @@ def replies(source: RunsLike) -> dict[str, Any]:
     kept = read_yaml(place)
     if not isinstance(kept, dict):
         raise DataError(f"{place}: expected entries such as 'columns: {{replay: rr}}'. Mend it, or delete it.")
-    result: dict[str, Any] = {}
+    result: dict[str, object] = {}
     for name, value in kept.items():
         if name not in (*MAPPINGS, *TEXTS):
             raise DataError(f"{place}: {name!r} is no entry.{among(name, (*MAPPINGS, *TEXTS))} Mend it, or delete it.")
@@ -49,13 +49,13 @@ def replies(source: RunsLike) -> dict[str, Any]:
     return result
 
 
-def _mapping(value: Any, name: str, place: Path) -> dict[str, object]:
+def _mapping(value: object, name: str, place: Path) -> dict[str, object]:
     if not isinstance(value, dict):
         raise DataError(f"{place}: {name} is {value!r}. Expected a mapping such as {{replay: rr}}. Mend it.")
     return {key: [str(one) for one in item] if isinstance(item, list) else str(item) for key, item in value.items()}
 
 
-def with_replies(source: Any, given: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+def with_replies(source: RunsLike, given: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return how a file is to be read, what is given before what is kept beside it, and a note on what was kept."""
     kept = replies(source)
     result = {name: value for name, value in given.items() if value is not None}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from cptlaw.findings import Finding
 from cptlaw.result import Line, Result, Table
@@ -215,7 +215,7 @@ def _as_said(key: str, text: str | list[str], table: ShapedTable, known: Mapping
     return {one: f"{key} = {text}" for one in places if one in names and known.get(one, canonical) in (None, canonical)}
 
 
-def _column(name: str, meaning: str, cells: Any, runs: Runs | None, found: Any) -> ReadColumn:
+def _column(name: str, meaning: str, cells: pd.Series, runs: Runs | None, found: pd.Series) -> ReadColumn:
     canonical = meaning.partition(" ")[0]
     values = cells
     if runs is not None and canonical in runs.frame.columns and canonical != "loss":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import pandas as pd
@@ -36,7 +36,7 @@ def phases_from_columns(
     Read are lr_schedule, lr_peak, warmup, lr_end, tokens, step, batch_tokens; for the pre-training of an adapted model
     ptpp, n_params, lr_pretrain, and shape and peak in the row of its base model. A run ends at its last row.
     """
-    last: Mapping[Any, Any] = rows.sort_values("tokens").iloc[-1].to_dict()
+    last: Mapping[Hashable, Any] = rows.sort_values("tokens").iloc[-1].to_dict()
     number = {name: float(last[name]) for name in rows.columns if pd.api.types.is_numeric_dtype(rows[name])}
     steps, batch = steps_and_batch(number)
     if not (steps >= 1 and batch > 0):
@@ -46,7 +46,7 @@ def phases_from_columns(
     if phase == "pretrain" or not pretraining > 0:
         return None, own, assumed
     same = base[(base["n_params"] == number["n_params"]) & (base["ptpp"] == number["ptpp"])]
-    model: Mapping[Any, Any] = same.iloc[0].to_dict() if len(same) else {}
+    model: Mapping[Hashable, Any] = same.iloc[0].to_dict() if len(same) else {}
     peaks = number.get("lr_pretrain", math.nan), model.get("lr_peak", math.nan), number.get("lr_peak", math.nan)
     peak = next((one for one in peaks if one > 0), math.nan)
     shape = model.get("lr_schedule") if model.get("lr_schedule") in SHAPES else BEFORE[0]

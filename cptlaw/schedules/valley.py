@@ -54,7 +54,7 @@ class Valley:
     along_batch: float
     across: float
 
-    def best(self, n_params: ArrayLike, tokens: ArrayLike) -> tuple[Any, Any]:
+    def best(self, n_params: ArrayLike, tokens: ArrayLike) -> tuple[Array, Array]:
         """Return the best peak rate and batch, in tokens."""
         size, seen = np.log(np.asarray(n_params) / 1e8), np.log(np.asarray(tokens) / 1e10)
         rate = 1e-3 * np.exp(self.rate + self.rate_size * size + self.rate_tokens * seen)
@@ -178,7 +178,7 @@ def _best_in_valley(tuning: Tuning, n_params: float, tokens: float) -> Fields:
     best = Valley(**tuning["valley"]).best(n_params, tokens)
     for (name, ends), value in zip(tuning["ranges"].items(), best, strict=True):
         low, high = map(_to_three_digits, ends)
-        result |= {name: min(max(_to_three_digits(value), low), high), f"{name}_lo": low, f"{name}_hi": high}
+        result |= {name: min(max(_to_three_digits(float(value)), low), high), f"{name}_lo": low, f"{name}_hi": high}
     return result
 
 

@@ -22,7 +22,7 @@ _LEFT_OUT: ContextVar[str | None] = ContextVar("left_out", default=None)
 @cache
 def document(name: str) -> dict[str, Any]:
     """Return the content of a file of this folder."""
-    content: dict[str, Any] = json.loads((resources.files(__package__) / name).read_text(encoding="utf-8"))
+    content: dict[str, object] = json.loads((resources.files(__package__) / name).read_text(encoding="utf-8"))
     return content
 
 

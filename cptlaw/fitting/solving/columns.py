@@ -9,12 +9,11 @@ Axes: s = problems side by side, n = rows, v = coordinates (c, then z).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cptlaw.laws.calculus import Array, Jet
+from cptlaw.laws.calculus import Array, Computed, Jet
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +35,7 @@ class Column:
     curves: NDArray[np.intp]
 
     @classmethod
-    def of(cls, term: Any, s: int, n: int) -> Column:
+    def of(cls, term: Computed, s: int, n: int) -> Column:
         """Return a jet, an array or a number with an axis for its derivatives."""
         if not isinstance(term, Jet):
             parts = np.empty((s, 1, n))

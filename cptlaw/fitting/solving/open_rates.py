@@ -6,7 +6,7 @@ every size has its own: a rate of another size would be a question about a run t
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,10 @@ import pandas as pd
 from cptlaw.fitting.cached import cached_stat
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.inputs import AnyRows
+
+if TYPE_CHECKING:
+    from cptlaw.fitting.fit import Fit
+    from cptlaw.fitting.solving.law_on_rows import LawOnRows
 
 # Pre-training's is the base model's, which exists; the peak of CPT is chosen, where runs of that size had several.
 RATES = ("lr_pretrain", "lr_peak")
@@ -53,7 +57,7 @@ def _measured(rows: pd.DataFrame, name: str) -> tuple[Array, Array, list[Array]]
     return rates, places, [rates[back == i] for i in range(len(places))]
 
 
-def with_rates(fit: Any, frame: pd.DataFrame) -> pd.DataFrame:
+def with_rates(fit: Fit | LawOnRows, frame: pd.DataFrame) -> pd.DataFrame:
     """Return rows with the rates that they leave open and the fit's law reads.
 
     Pre-training's is the median of those at this size; the peak the one at which the fit's loss is lowest, as a plan
@@ -75,7 +79,7 @@ def with_rates(fit: Any, frame: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
-def _best(fit: Any, frame: AnyRows, values: list[Array]) -> Array:
+def _best(fit: Fit | LawOnRows, frame: AnyRows, values: list[Array]) -> Array:
     """Return of each row's rates the one at which the forecast is lowest, (n,)."""
     levels = [np.unique(one) for one in values]
     most = max(map(len, levels), default=0)

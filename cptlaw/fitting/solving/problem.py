@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from cptlaw.fitting.solving.columns import Column, Scale
 from cptlaw.fitting.solving.restraint import Restraint
 from cptlaw.laws.base import Law
-from cptlaw.laws.calculus import Array, Jet, Letters, Positive, Value
+from cptlaw.laws.calculus import Array, Computed, Jet, Letters, Number, Positive
 
 
 class Problem:
@@ -121,16 +120,17 @@ class Problem:
 
     def shapes(self, z: Array, order: int) -> Letters:
         """Return the law's shape parameters at z (s, m) as Jets of shape (s, 1), pinned ones as numbers."""
-        values: dict[str, Any] = dict(self.fixed)
+        values: dict[str, Computed] = dict(self.fixed)
         for m, (group, along) in enumerate(zip(self.shape_groups, self.shapes_along(z), strict=True)):
             index = self.k + m
-            value, slope, curve = (part[:, None] if np.ndim(part) else part for part in along)
-            curves = None if order < 2 else ({} if curve is None else {(index, index): curve})
+            value, slope, curve = along
+            curves: dict[tuple[int, int], Number] = {} if curve is None else {(index, index): curve[:, None]}
             # Tied shapes share one Jet, so that their slopes add up by themselves.
-            values.update(dict.fromkeys(group, Jet(value, {index: slope}, curves)))
+            jet = Jet(value[:, None], {index: slope[:, None]}, None if order < 2 else curves)
+            values.update(dict.fromkeys(group, jet))
         return Letters(**values)
 
-    def shapes_along(self, z: Array) -> list[tuple[Any, Any, Any]]:
+    def shapes_along(self, z: Array) -> list[tuple[Array, Array, Array | None]]:
         """Return each free shape at z (s, m), (s,), and its first and second derivative along its search axis."""
         found = []
         for axis, along in zip(self._axes, _one_after_another(z), strict=True):
@@ -146,8 +146,8 @@ class Problem:
         units of N and D.
         """
         shape = self.shapes(z, order)
-        offset: Value = 0.0
-        columns: list[Any] = [None] * self.k
+        offset: Computed = 0.0
+        columns: dict[int, Computed] = {}
         names = self.law.amplitudes
         for t, term in enumerate(self.law.terms(self.x, shape)):
             if isinstance(term, Positive):  # an input as it stands, as the term of C r
@@ -156,10 +156,10 @@ class Problem:
             # offset.
             k = self._column_of.get(names[t]) if t < len(names) else None
             if k is not None:
-                columns[k] = term if columns[k] is None else columns[k] + term
+                columns[k] = columns[k] + term if k in columns else term
             else:
                 offset = offset + (term * self.fixed[names[t]] if t < len(names) else term)
-        return [Column.of(term, len(z), self.n) for term in (*columns, offset)]
+        return [Column.of(term, len(z), self.n) for term in (*(columns[k] for k in range(self.k)), offset)]
 
     def scales_of(self, columns: list[Column]) -> list[Scale]:
         """Return the mean size of each column with an amplitude: natural amplitude = c / scale."""
@@ -182,8 +182,8 @@ class Problem:
         across = _one_after_another(z)
         for m, (axis, group) in enumerate(zip(self._axes, self.shape_groups, strict=True)):
             found.update(dict.fromkeys(group, axis.from_axis(across[m])))
-        found = self.law.published(found)
-        return np.stack([np.broadcast_to(found[name], len(z)) for name in self.law.parameters], axis=1)
+        result = self.law.published(found)
+        return np.stack([np.broadcast_to(result[name], len(z)) for name in self.law.parameters], axis=1)
 
     def coordinates(self, params: Mapping[str, float]) -> tuple[Array, Array]:
         """Return the coordinates (c, z) of parameters of the law: the inverse of `parameters`, shapes (k,) and (m,)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -177,11 +177,11 @@ def loss_text(value: float | None) -> str:
     return f"{value:.4f}" if value < 1e4 else f"{value:.3g}"
 
 
-def point_formats(columns: Iterable[Any]) -> dict[str, Any]:
+def point_formats(columns: Iterable[Hashable]) -> dict[str, Callable[..., str]]:
     """Return how the columns of a table of points are printed."""
-    known: dict[str, Any] = dict.fromkeys(COUNTS, format_quantity)
+    known: dict[str, Callable[..., str]] = dict.fromkeys(COUNTS, format_quantity)
     known |= {"replay": format_percent, "step": "{:.0f}".format}
-    return {name: known[name] for name in columns if name in known}
+    return {str(name): known[str(name)] for name in columns if name in known}
 
 
 def unbounded(row: Mapping[Any, Any]) -> bool:

@@ -7,7 +7,6 @@ that they cost about as much as one interval.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -45,7 +44,7 @@ class InnerRollouts:
         Names of the directions.
     """
 
-    group: NDArray[np.signedinteger[Any]]
+    group: NDArray[np.signedinteger]
     direction: NDArray[np.str_]
     distance: Array
     error: Array

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from cptlaw.errors import UsageError
 from cptlaw.fitting.learned.priors import learned_prior
 from cptlaw.fitting.solving.restraint import Prior
 from cptlaw.laws.base import Role
+from cptlaw.laws.calculus import Number
 from cptlaw.laws.curve_law import CurveLaw
 from cptlaw.laws.dynamics import CptDynamics
 from cptlaw.schedules import LAMBDA
@@ -74,10 +74,10 @@ class Coordinates:
         result |= {"beta": learned("bend"), "C2": anneal}
         return result | ({"S1pt": BEFORE} if "S1pt" in self.law.parameters else {"C1": anneal})
 
-    def params(self, shares: Mapping[str, Any]) -> dict[str, Any]:
+    def params(self, shares: Mapping[str, Number]) -> dict[str, Number]:
         """Return the law's parameters for shares and rates, each a number or an array."""
         result = dict(shares)
-        area = self.area
+        area: Number = self.area
         if "S1pt" in result:
             result["S1pt"] = result["S1pt"] * self.area_cpt
             area = result["S1pt"] + self.area_cpt

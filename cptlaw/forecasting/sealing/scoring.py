@@ -107,7 +107,7 @@ def score(
     table = runs if isinstance(runs, Runs) else read_runs(runs)
     if where is not None:
         table = table.where(where)
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     findings: list[Finding] = []
     for seal in read:
         result, notes = _score_one(seal, table)

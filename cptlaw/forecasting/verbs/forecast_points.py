@@ -143,7 +143,7 @@ def _ends(data: pd.DataFrame, schedules: Mapping[str, Schedule]) -> pd.DataFrame
 
 
 def _schedule_of(
-    point: pd.DataFrame, nearest: pd.Series[Any], near: Sequence[str], schedules: Mapping[str, Schedule]
+    point: pd.DataFrame, nearest: pd.Series, near: Sequence[str], schedules: Mapping[str, Schedule]
 ) -> tuple[Schedule, list[str] | None]:
     """Return the schedule of a point, and what its columns leave to assume; None where they tell no schedule."""
     known = schedules[str(nearest["run"])]

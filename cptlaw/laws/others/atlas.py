@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Self
 
 import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.laws.base import EXPONENT, Amplitude, Option, Shape
-from cptlaw.laws.calculus import Letters, Value, expm1, maximum, minimum
+from cptlaw.laws.calculus import Computed, Letters, Value, expm1, maximum, minimum
 from cptlaw.laws.corpora import OWN, OfCorpora, own_corpus
 from cptlaw.runs.schema import MIX
 
@@ -85,14 +85,14 @@ class Atlas(OfCorpora):
         pools = tuple(name for name in chosen.names if POOL + name in frame and frame[POOL + name].notna().any())
         return chosen.with_options(own=chosen.own or own_corpus(chosen, frame), pools=chosen.pools or pools)
 
-    def saturated(self, name: str, x: Letters, p: Letters) -> Any:
+    def saturated(self, name: str, x: Letters, p: Letters) -> Computed:
         """Return S(D; U) of one corpus, in the law's units."""
         # Tokens of this corpus: its share of all that was read.
-        read = (getattr(x, MIX + name) * 1.0) * x.D
+        read: Computed = (getattr(x, MIX + name) * 1.0) * x.D
         if name not in self.pools:
             return read
-        unique = (getattr(x, POOL + name) * 1.0) / self.units["tokens"]
-        decay = getattr(p, "lambda")
+        unique: Computed = (getattr(x, POOL + name) * 1.0) / self.units["tokens"]
+        decay: Computed = getattr(p, "lambda")
         return minimum(read, unique) - unique * expm1(-decay * maximum(read / unique - 1.0, 0.0)) / decay
 
     def terms(self, x: Letters, p: Letters) -> Sequence[Value]:

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -61,7 +60,7 @@ class Drops:
     def __len__(self) -> int:
         return len(self.first) - 1
 
-    def __getitem__(self, rows: Any) -> Drops:
+    def __getitem__(self, rows: int | slice | NDArray[np.integer] | NDArray[np.bool_]) -> Drops:
         chosen = np.arange(len(self))[rows]
         parts = [np.arange(self.first[i], self.first[i + 1]) for i in chosen]
         nodes = np.concatenate([*parts, np.zeros(0, dtype=int)]).astype(int)

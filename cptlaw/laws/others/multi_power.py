@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from cptlaw.errors import DataError
 from cptlaw.laws.annealing import ANNEALED, CURVE_EXPONENT
 from cptlaw.laws.base import Amplitude, Role, Shape
-from cptlaw.laws.calculus import Jet, Letters, Number, Value, exp, log
+from cptlaw.laws.calculus import Array, Computed, Jet, Letters, Number, Value, exp, log
 from cptlaw.laws.curve_law import SKIP_STEPS, WARMUP, CurveLaw
 from cptlaw.laws.others.lr_drops import Drops, drops_of
 from cptlaw.schedules import LAMBDA, Schedule, effective_lr
@@ -63,7 +63,7 @@ class MultiPower(CurveLaw):
         """Read the changes of the learning rate beside the area."""
         self.objects = ("lr_drops",)
 
-    def read(self, schedule: Schedule, at: Any) -> dict[str, Any]:
+    def read(self, schedule: Schedule, at: NDArray[np.intp]) -> dict[str, Array]:
         """Return S1 and the nodes of the sum at steps counted across the phases."""
         lr = effective_lr(schedule, self.warmup)
         rows = np.empty(len(at), dtype=object)
@@ -85,7 +85,7 @@ class MultiPower(CurveLaw):
         return 1.0, x.S1**-p.alpha, effect(vars(x)["lr_drops"], p.C, p.beta, p.gamma)
 
 
-def effect(nodes: Drops, factor: Any, bend: Any, power: Any) -> Any:
+def effect(nodes: Drops, factor: Value, bend: Value, power: Value) -> Computed:
     """Return the sum of (eta_k - eta_{k-1}) (1 - (1 + C eta_k^-gamma S_k)^-beta) by row, (s, n) or (n,).
 
     Parameters
@@ -95,18 +95,20 @@ def effect(nodes: Drops, factor: Any, bend: Any, power: Any) -> Any:
         each has some hundred nodes per row.
     """
     given = (factor, bend, power)
-    count = max(len(np.atleast_1d(value.value if isinstance(value, Jet) else value)) for value in given)
+    count = max(len(np.atleast_1d(np.asarray(value.value if isinstance(value, Jet) else value))) for value in given)
     sums = [_effect_of_one(nodes, *(_pick(value, i) for value in given)) for i in range(count)]
-    if not isinstance(sums[0], Jet):
-        return np.stack(sums) if any(np.ndim(value) for value in given) else sums[0]
-    slopes: dict[int, Number] = {i: np.stack([one.slopes[i] for one in sums]) for i in sums[0].slopes}
+    jets = [one for one in sums if isinstance(one, Jet)]
+    if not jets:
+        several = any(np.ndim(np.asarray(value)) for value in given)
+        return np.stack([np.asarray(one) for one in sums]) if several else sums[0]
+    slopes: dict[int, Number] = {i: np.stack([one.slopes[i] for one in jets]) for i in jets[0].slopes}
     curves: dict[tuple[int, int], Number] | None = None
-    if sums[0].curves is not None:
-        curves = {pair: np.stack([one.curves[pair] for one in sums]) for pair in sums[0].curves}
-    return Jet(np.stack([one.value for one in sums]), slopes, curves)
+    if jets[0].curves is not None:
+        curves = {pair: np.stack([(one.curves or {})[pair] for one in jets]) for pair in jets[0].curves}
+    return Jet(np.stack([one.value for one in jets]), slopes, curves)
 
 
-def _effect_of_one(nodes: Drops, factor: Any, bend: Any, power: Any) -> Any:
+def _effect_of_one(nodes: Drops, factor: Value, bend: Value, power: Value) -> Computed:
     # In logarithms: where a schedule comes down to zero eta^-gamma is beyond all floats.
     u = log(factor) - power * nodes.log_rate + nodes.log_area
     effect = 1.0 - exp(-bend * _softplus(u))
@@ -118,7 +120,7 @@ def _effect_of_one(nodes: Drops, factor: Any, bend: Any, power: Any) -> Any:
     return Jet(nodes.sum(effect.value), {i: nodes.sum(part) for i, part in effect.slopes.items()}, curves)
 
 
-def _softplus(u: Any) -> Any:
+def _softplus(u: Computed) -> Computed:
     """Return log(1 + e^u), which is log(1 + C eta^-gamma S)."""
     value = u.value if isinstance(u, Jet) else u
     # Beyond the clip a change has had its whole effect. No log1p: 1e-16 of the effect is enough, and log is far faster.
@@ -129,13 +131,14 @@ def _softplus(u: Any) -> Any:
     return u.chain(np.log(one_more), 1.0 - rest, None if u.curves is None else rest - rest * rest)
 
 
-def _pick(value: Any, i: int) -> Value:
+def _pick(value: Value, i: int) -> Value:
     """Return one of s parameter vectors, as a number or a Jet of numbers."""
     if not isinstance(value, Jet):
-        return value if not np.ndim(value) else float(np.ravel(value)[min(i, np.size(value) - 1)])
+        numbers = np.ravel(np.asarray(value))
+        return value if not np.ndim(np.asarray(value)) else float(numbers[min(i, len(numbers) - 1)])
 
-    def one(part: Any) -> Any:
-        return np.ravel(part)[min(i, np.size(part) - 1)]
+    def one(part: Number) -> Number:
+        return np.float64(np.ravel(part)[min(i, np.size(part) - 1)])
 
     curves = None if value.curves is None else {pair: one(part) for pair, part in value.curves.items()}
     return Jet(one(value.value), {j: one(part) for j, part in value.slopes.items()}, curves)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from cptlaw.units import format_percent, format_quantity
 # Relative slope in replay up to which the target loss counts as flat: a plan may sit on its minimum, and ten per cent
 # more replay for half a thousandth of the loss decide nothing.
 FLAT = 5e-3
+Mix = TypeVar("Mix", bound=MixPlan)
 LOOKS = 3  # at rates between those that were run
 SAME_RATE = 0.01  # relative difference of two rates up to which a look tells nothing new
 
@@ -57,7 +58,7 @@ def planned(
     return fields, [*findings, *noticed], best
 
 
-def _expected_at(mix: FittedMix, best: Mapping[str, float]) -> tuple[dict[str, Any], list[Finding]]:
+def _expected_at(mix: FittedMix, best: Mapping[str, float]) -> tuple[dict[str, object], list[Finding]]:
     """Return what to expect at one mix, and findings about it; where tokens repeat, those that count are others."""
     replay, counted = best["replay"], best["tokens"]
     tokens = best.get("spent", counted)
@@ -199,7 +200,7 @@ def beyond_fitted(mix: FittedMix, granted: dict[str, float]) -> Iterator[Finding
             )
 
 
-def best_over_rates(build: Callable[..., list[FittedMix]], plan_of: Callable[[FittedMix], Any], value: str) -> Any:
+def best_over_rates(build: Callable[..., list[FittedMix]], plan_of: Callable[[FittedMix], Mix], value: str) -> Mix:
     """Return the plan with the least value over the measured peak rates and what lies between them.
 
     Too high a rate costs the target as well, and under a limit replay, so that the best may lie where nothing was run;
@@ -249,7 +250,7 @@ def _between(plans: Sequence[MixPlan], best: MixPlan, value: str) -> float | Non
     return None if np.isclose(rate, rates, rtol=SAME_RATE).any() else rate
 
 
-def best_of(plans: Sequence[MixPlan], value: str) -> MixPlan:
+def best_of(plans: Sequence[Mix], value: str) -> Mix:
     """Return the plan with the least value, of those for each measured rate; feasible ones before others."""
     worst = float("inf")
 

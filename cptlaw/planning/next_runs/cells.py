@@ -191,7 +191,7 @@ def candidates(
 def rows_of(cells: Sequence[CandidateRun], asked: pd.Series, inputs: Sequence[str]) -> pd.DataFrame:
     """Return the checkpoints of cells as rows with a law's inputs; what no cell chooses is as in the asked point."""
     points = [len(cell.checkpoints) for cell in cells]
-    columns: dict[str, Any] = {
+    columns: dict[str, Array] = {
         name: np.repeat([getattr(cell, name) for cell in cells], points)
         for name in ("n_params", "ptpp", "replay", "lr_peak")
         if name in inputs and (name != "lr_peak" or cells[0].lr_peak is not None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Unpack
 
 import pandas as pd
@@ -29,6 +30,7 @@ from cptlaw.planning.result import Plan
 from cptlaw.planning.scenario import NextRuns, Question, documented, read_scenario
 from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.points import in_tokens, point
+from cptlaw.runs.table import RunsLike
 
 AUTO = "auto"
 INPUTS = ("n_params", "tokens", "replay", "ptpp", "lr_peak")
@@ -40,8 +42,8 @@ class HowToSuggest(NextRuns, HowToFit, total=False):
 
 
 def suggest(
-    law_name: Any,
-    runs: Any = None,
+    law_name: str | Path | Law | type[Law] | RunsLike | Fit | ScoreFit | None,
+    runs: RunsLike | None = None,
     on: str | None = None,
     where: str | None = None,
     **asked: Unpack[HowToSuggest],
@@ -120,9 +122,9 @@ def suggest(
     return replace(answer, findings=by_severity([*answer.findings, *notes])) if notes else answer
 
 
-def _fit_given(source: Any) -> Fit | ScoreFit | None:
+def _fit_given(source: object) -> Fit | ScoreFit | None:
     """Return a fit that was given in the place of runs, read where it is a file; ``None`` where it is none."""
-    if is_fit_file(source):
+    if isinstance(source, str | Path) and is_fit_file(source):
         return load_fit(source)
     return source if isinstance(source, Fit) else None
 

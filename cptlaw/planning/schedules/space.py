@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -152,7 +152,7 @@ def build_space(losses: Sequence[CurveLoss], given: Question) -> ScheduleRange:
     return ScheduleRange(base, cpt, given.replay, variables)
 
 
-def _names(vary: Any) -> tuple[str, ...]:
+def _names(vary: str | Iterable[str]) -> tuple[str, ...]:
     names = [item.strip() for item in vary.split(",")] if isinstance(vary, str) else [str(item) for item in vary]
     result = tuple(dict.fromkeys(name.replace("_", "-") for name in names if name))
     for name in result:

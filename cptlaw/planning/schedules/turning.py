@@ -8,9 +8,9 @@ steps, which are computed one by one, losses at any number of steps follow in cl
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Unpack
+from typing import Literal, Unpack
 
 import numpy as np
 
@@ -279,7 +279,7 @@ class _Endless:
         loss: CurveLoss,
         base: Schedule | None,
         rate: float,
-        warmup: Any,
+        warmup: int | None,
         replay: float | None,
         scratch: bool = False,
     ) -> None:
@@ -342,7 +342,7 @@ class _Endless:
         return float((amplitude / gap) ** (1.0 / power)) if gap > 0 else math.inf
 
 
-def _crossing(composite: Any, low: float, high: float, start: float) -> float:
+def _crossing(composite: Callable[[Array], Array], low: float, high: float, start: float) -> float:
     """Return the first whole step, between two steps, at which the weighted loss is back at its start."""
     if high - low <= 1:
         # Steps are whole; between two neighbours there is nothing to search.
