@@ -115,8 +115,8 @@ class BaseErrors:
         self._asked: dict[bytes, tuple[Array, Array]] = {}
         self._known, self._residuals, self._run = np.zeros((0, 2)), np.zeros(0), np.zeros((0, 2))
         self._budget = 0.0  # the log budget of the fitted runs
-        self.speaks = fit.role == "source" and {*KEYS, "tokens"} <= set(rows.columns)
-        if not self.speaks:
+        self.applies = fit.role == "source" and {*KEYS, "tokens"} <= set(rows.columns)
+        if not self.applies:
             return
         adapted = rows[rows["tokens"] > 0]
         self._run = np.unique(coordinates(adapted), axis=0)
@@ -143,8 +143,8 @@ class BaseErrors:
         except CptlawError:  # no law of it reads a base model
             return np.full(len(models), np.nan)
 
-    def _of_models(self, models: Array) -> tuple[Array, Array]:
-        """Return what is missed of base models, (u,), and how near those are whose runs were fitted, (u,)."""
+    def _residuals_of_models(self, models: Array) -> tuple[Array, Array]:
+        """Return the interpolated residuals of base models, (u,), and their nearness to fitted runs, 0 to 1, (u,)."""
         key = models.tobytes()
         result = self._asked.get(key)
         if result is None:
@@ -157,11 +157,11 @@ class BaseErrors:
         return result
 
     def at(self, frame: AnyRows) -> Array:
-        """Return what is added to the log forecast of runs, (n,); nothing to base models themselves.
+        """Return the correction of log forecasts of runs, (n,); 0 for base models themselves.
 
-        Their own runs say more of a base model than its loss does: where those were fitted, nothing is added.
+        It is 0 too where runs of the same base model were fitted: they say more of it than its own loss does.
         """
-        if not self.speaks or not {*KEYS, "tokens"} <= set(frame.columns):
+        if not self.applies or not {*KEYS, "tokens"} <= set(frame.columns):
             return np.zeros(len(frame))
         frame = Columns.of(frame)
         keys = np.column_stack([np.asarray(frame[name], dtype=float) for name in KEYS])
@@ -169,7 +169,7 @@ class BaseErrors:
         models, back = (
             (keys[:1], np.zeros(len(keys), dtype=int)) if one else np.unique(keys, axis=0, return_inverse=True)
         )
-        of_models, near = self._of_models(models)
+        of_models, near = self._residuals_of_models(models)
         residuals = of_models[back]
         if LOSS in frame.columns:
             given = np.asarray(frame[LOSS], dtype=float)

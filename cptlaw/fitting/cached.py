@@ -1,4 +1,4 @@
-"""What is computed of a fit, or of its rows, once and kept with it."""
+"""Results that are computed once for a fit, or for its rows, and kept as long as it lives."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from copy import deepcopy
 from functools import wraps
 from typing import Any, TypeVar, cast
 
-OfFit = TypeVar("OfFit", bound=Callable[..., Any])
+FunctionOfFit = TypeVar("FunctionOfFit", bound=Callable[..., Any])
 Copied = TypeVar("Copied")
-Fact = TypeVar("Fact")
+Stat = TypeVar("Stat")
 ORIGINAL = "original"  # of a copy: the fit that it was made of
 
 
-def cached(function: OfFit) -> OfFit:
-    """Let a function of a fit, and of further values that can be hashed, be computed once for each fit."""
+def cached(function: FunctionOfFit) -> FunctionOfFit:
+    """Compute a function of a fit, and of further hashable arguments, once for each fit."""
 
     @wraps(function)
     def known(fit: Any, *more: Hashable) -> Any:
@@ -25,7 +25,7 @@ def cached(function: OfFit) -> OfFit:
             fit._cache[key] = function(fit, *more)
         return fit._cache[key]
 
-    return cast(OfFit, known)
+    return cast(FunctionOfFit, known)
 
 
 def copied(fit: Copied) -> Copied:
@@ -47,19 +47,19 @@ def fits_in(made: Any) -> Iterator[Any]:
                 yield from fits_in(one)
 
 
-_FACTS: dict[int, tuple[weakref.ref[object], dict[object, Any]]] = {}
+_STATS: dict[int, tuple[weakref.ref[object], dict[object, Any]]] = {}
 
 
-def cached_stat(rows: object, key: object, read: Callable[[], Fact]) -> Fact:
-    """Return what is asked of the same fitted rows, or fit, at every forecast: read once, and kept while these live."""
+def cached_stat(rows: object, key: object, read: Callable[[], Stat]) -> Stat:
+    """Return a result about fitted rows, or about a fit, by its key: computed once, and kept as long as these live."""
     rows = getattr(rows, "_cache", {}).get(ORIGINAL, rows)  # of a fit that was given out before: that one's
     place = id(rows)
-    # By identity and not by content: hashing a table costs more than the fact, and a frame that has gone takes its
-    # facts along.
-    kept = _FACTS.get(place)
+    # By identity and not by content: hashing a table costs more than the result, and a frame that has gone takes
+    # its results along.
+    kept = _STATS.get(place)
     if kept is None or kept[0]() is not rows:
-        kept = _FACTS[place] = weakref.ref(rows, lambda _: _FACTS.pop(place, None)), {}
+        kept = _STATS[place] = weakref.ref(rows, lambda _: _STATS.pop(place, None)), {}
     if key not in kept[1]:
         kept[1][key] = read()
-    result: Fact = kept[1][key]
+    result: Stat = kept[1][key]
     return result

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from cptlaw.fitting.weights import RolloutScores
 
 HalfWidths = tuple[Array, Array, Array, Array]  # of the forms, the parameters, the distance, the noise
-ANY_MIX = 0.5  # stands where a law is not asked
-LEFT_OUT = 0.05  # weight of laws that cannot read a point, from which it is said
+ANY_MIX = 0.5  # replay of base models' rows for laws that are infinite there, whose loss is then not used
+LEFT_OUT = 0.05  # weight of laws that cannot read a point, from which a finding says so
 
 
 class Fit(Saved):
@@ -121,8 +121,8 @@ class Fit(Saved):
         return trained_rows(self)
 
     @property
-    def _along(self) -> tuple[Direction, ...]:
-        """The directions that they span."""
+    def _directions(self) -> tuple[Direction, ...]:
+        """The directions in which these rows vary."""
         return cached_stat(self._rows, "directions", lambda: directions(self._rows))
 
     def _readable(self, frame: Columns) -> list[AnyRows | None]:
@@ -165,7 +165,7 @@ class Fit(Saved):
         """Return how far rows lie outside the fitted ones, (n, directions), in e-folds."""
         last = known_at(self, frame)
         if "outside" not in last:
-            last["outside"] = outside(self._rows, frame, self._along)
+            last["outside"] = outside(self._rows, frame, self._directions)
         result: Array = last["outside"]
         return result
 
@@ -173,11 +173,11 @@ class Fit(Saved):
         """Return weights and log losses of the laws at each row, (n, members) each, and the rows as each reads them."""
         last = known_at(self, frame)
         if "centres" not in last:
-            last["centres"] = self._computed(frame)
+            last["centres"] = self._evaluate_laws(frame)
         centres: Centres = last["centres"]
         return centres
 
-    def _computed(self, frame: Columns) -> Centres:
+    def _evaluate_laws(self, frame: Columns) -> Centres:
         readable = self._readable(frame)
         share = self._weights(frame, readable)
         centres = np.zeros(share.shape)
@@ -244,7 +244,7 @@ class Fit(Saved):
         if "rollouts" not in last:
             away = np.abs(self._outside(frame)).max(axis=1, initial=0.0)
             last["far"] = np.clip((away - FAR_FROM) / (FAR_TO - FAR_FROM), 0.0, 1.0)
-            last["rollouts"] = self._beside_expected(frame, self._noise()[0])
+            last["rollouts"] = self._error_ratio(frame, self._noise()[0])
         parts = half_widths(self.fits, self._centres(frame), coverage, last["rollouts"], last["far"], last)
         return *parts, np.full(len(frame), self.scatter(coverage))
 
@@ -260,11 +260,11 @@ class Fit(Saved):
         expected = self.leading.options.restraint.noise
         return float(np.sqrt(noise_variance(self.residuals(), free, expected))), free + FLOOR_ROWS
 
-    def _beside_expected(self, frame: Columns, noise: float) -> Array:
-        """Return by what factor the laws err in their rollouts, beside what is expected of them, (n,)."""
+    def _error_ratio(self, frame: Columns, noise: float) -> Array:
+        """Return the laws' errors in rollouts over those expected of such laws, as a factor at each row, (n,)."""
         if self.scores is None:
             return np.ones(len(frame))
-        key, along = ("expected", left_out()), self._along
+        key, along = ("expected", left_out()), self._directions
         if key not in self._cache:
             names = tuple(one.name for one in along)
             reach = self.scores.reach.reshape(self.scores.error.shape[1], len(along))

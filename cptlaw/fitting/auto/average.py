@@ -204,7 +204,7 @@ class Average(Fit):
 
     def residuals(self) -> Array:
         """Return log(predicted) - log(observed) of the common rows, as the laws alone predict them, (n_points,)."""
-        share, centres, _ = self._computed(Columns.of(as_points(self.data)))
+        share, centres, _ = self._evaluate_laws(Columns.of(as_points(self.data)))
         values: Array = np.sum(share * centres, axis=1) - np.log(self.data["loss"].to_numpy(dtype=float))
         return values
 
