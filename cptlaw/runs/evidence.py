@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 import pandas as pd
@@ -29,6 +29,7 @@ CHANCE = 1e-3  # probability by which levels drawn at random would explain as mu
 NEARLY_ALL, OF_FEW = 0.9, 0.02  # the same of few rows: a setting that explains nearly all of what three runs differ by
 MOST_LEVELS = 40  # of a column that is compared level by level
 FEW = 4  # rows from which anything can be told
+ALL = b""  # the way of a column beside which all others count
 # What is no setting, or is compared by itself.
 NO_SETTING = frozenset(
     "run loss seed chance n_items n_params_kind n_params_non_embedding flops from_loss lr tokens step".split()
@@ -99,14 +100,24 @@ class Evidence:
             every.append(_codes(frame["step"]))
         return _joint(every, len(frame))
 
+    @cached_property
+    def apart(self) -> Mapping[bytes, tuple[Codes, Codes]]:
+        """For each way in which unread columns part the rows: the rows alike in what was read and in all before it.
+
+        And those alike in all after it, (n,) each. Columns that part the rows alike come once: one that says the same,
+        such as the share of the other corpus, would leave no rows to compare.
+        """
+        few = {_way(code): code for code in self.codes.values() if code.max(initial=0) < len(code) // 3}
+        before, after = [self.settings], [np.zeros_like(self.settings)]
+        for one, other in zip(few.values(), reversed(few.values()), strict=True):
+            before.append(_both(before[-1], one))
+            after.append(_both(after[-1], other))
+        ends = zip(before[:-1], after[-2::-1], strict=True)
+        return dict(zip(few, ends, strict=True)) | {ALL: (before[-1], after[0])}
+
     def effects(self, name: str) -> list[Effect]:
         """Return what a column explains of each eval: among rows alike in all else, or else in what was read."""
-        # A column that says the same, such as the share of the other corpus, leaves no rows to compare.
-        own = self.codes[name]
-        others = [
-            code for code in self.codes.values() if code.max(initial=0) < len(code) // 3 and not _alike(own, code)
-        ]
-        apart = self._effects(name, _joint([self.settings, *others], len(self.frame)))
+        apart = self._effects(name, _both(*self.apart.get(_way(self.codes[name]), self.apart[ALL])))
         if any(effect.explains for effect in apart):
             return apart
         together = self._effects(name, self.settings)
@@ -188,16 +199,20 @@ def _within(values: Floats, groups: Codes) -> Floats:
 
 def _joint(every: Sequence[Codes], n: int) -> Codes:
     """Return one code for each combination of codes, (n,)."""
-    result = np.zeros(n, dtype=np.int64)
-    for codes in every:
-        result = pd.factorize(result * (codes.max(initial=0) + 1) + codes)[0].astype(np.int64)
+    return reduce(_both, every, np.zeros(n, dtype=np.int64))
+
+
+def _both(first: Codes, second: Codes) -> Codes:
+    """Return one code for each pair of codes, (n,)."""
+    if first.max(initial=0) == len(first) - 1:  # no two rows are alike, and no more can be told apart
+        return first
+    result: Codes = pd.factorize(first * (second.max(initial=0) + 1) + second)[0].astype(np.int64)
     return result
 
 
-def _alike(first: Codes, second: Codes) -> bool:
-    """Whether two codes part the rows in the same way."""
-    joint = first * (second.max(initial=0) + 1) + second
-    return len(np.unique(joint)) == len(np.unique(first)) == len(np.unique(second))
+def _way(codes: Codes) -> bytes:
+    """Return how codes part the rows, the same for two that part them alike."""
+    return bytes(pd.factorize(codes)[0].tobytes())
 
 
 def _codes(column: pd.Series) -> Codes:

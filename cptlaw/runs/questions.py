@@ -78,7 +78,8 @@ def _questions(runs: Runs, where: str | None) -> tuple[Question, ...]:
 
 def _column_questions(rows: Runs, columns: Iterable[object]) -> tuple[list[Question], dict[str, str]]:
     """Return questions about columns, and the eval that each role likely has."""
-    names = [str(name) for name in columns if _is_open(rows, str(name))]
+    ends = _ends(rows)
+    names = [str(name) for name in columns if _is_open(rows, str(name), ends)]
     evidence = Evidence(rows, names)
     effects = {name: evidence.effects(name) for name in names}
     needed = {
@@ -103,7 +104,7 @@ def _is_mix_in_run(runs: Runs, name: str) -> bool:
     return name == MIX_IN_RUN and "replay" in _missing(runs)
 
 
-def _is_open(runs: Runs, name: str) -> bool:
+def _is_open(runs: Runs, name: str, ends: Sequence[Floats]) -> bool:
     """Whether a column varies, is read as nothing, and may be a setting by its values."""
     frame = runs.frame
     if name in COLUMNS or mix_columns([name]) or name in runs.accounted_for or name.startswith("unique_"):
@@ -113,7 +114,7 @@ def _is_open(runs: Runs, name: str) -> bool:
     if levels < 2:
         return False
     values, unreadable = to_numbers(column)
-    if _is_length(frame, values):
+    if _is_length(values, ends):
         return False
     n_runs = max(len(frame["run"].cat.categories), 1)
     if unreadable.any():
@@ -123,11 +124,15 @@ def _is_open(runs: Runs, name: str) -> bool:
     return bool(levels <= max(2, per_eval / 2)) or not _is_outcome(name)
 
 
-def _is_length(frame: pd.DataFrame, values: Floats) -> bool:
+def _ends(runs: Runs) -> list[Floats]:
+    """Return the last step and all tokens of the run of each row, where they are known, (n,) each."""
+    by_run = runs.frame.groupby("run", observed=True)
+    return [by_run[name].transform("max").to_numpy(dtype=float) for name in ("step", "tokens") if name in runs.frame]
+
+
+def _is_length(values: Floats, ends: Sequence[Floats]) -> bool:
     """Whether numbers are those of the last step or of all tokens of runs, which the rows say already."""
-    ends = (frame.groupby("run", observed=True)[name].transform("max") for name in ("step", "tokens") if name in frame)
-    pairs = [(values, end.to_numpy(dtype=float)) for end in ends]
-    return any(end.max() > 0 and ((np.abs(one - end) < end / STEP) | (end == 0)).all() for one, end in pairs)
+    return any(end.max() > 0 and ((np.abs(values - end) < end / STEP) | (end == 0)).all() for end in ends)
 
 
 def _is_outcome(name: str) -> bool:
@@ -320,7 +325,8 @@ def refuse_likely(runs: Runs) -> None:
         With every question that is open.
     """
     names = [str(name) for name in runs.frame.columns if str(name) not in COLUMNS and looks_like(str(name))]
-    if any(_may_be_missing(runs, name) and _is_open(runs, name) and _is_amount(runs, name) for name in names):
+    ends = _ends(runs)
+    if any(_may_be_missing(runs, name) and _is_open(runs, name, ends) and _is_amount(runs, name) for name in names):
         raise UnreadColumnError(runs.label, questions(runs))
 
 

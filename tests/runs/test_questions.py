@@ -3,12 +3,13 @@
 import importlib
 import itertools
 
+import numpy as np
 import pandas as pd
 import pytest
 from facts import lacks
 
 import cptlaw as cl
-from cptlaw.runs import Question, UnreadColumnError, refuse_unread
+from cptlaw.runs import Question, UnreadColumnError, evidence, questions, refuse_unread
 
 
 def table(rows, **columns):
@@ -127,3 +128,17 @@ def test_a_table_is_asked_about_once_and_again_where_it_has_another_column(monke
     runs.frame["weight"] = runs.frame["replay"] * 2.0
     questions.questions(runs)
     assert len(made) == 3
+
+
+def test_what_many_columns_say_is_compared_in_one_pass(monkeypatch):
+    """An export of a tracker has hundreds; each beside each other took hours of ten thousand."""
+    rng = np.random.default_rng(3)
+    frame = cl.examples.load("en-fr-pilot").where("ptpp == 31 and tokens > 0").frame.astype({"run": str})
+    decayed = frame.assign(run=frame["run"] + " decayed", loss=1.1 * frame["loss"])
+    rows = pd.concat([frame.assign(decay=0.0), decayed.assign(decay=0.1)], ignore_index=True)
+    many = {f"metric {place}": rng.integers(0, 4, len(rows)) for place in range(150)}
+    runs = cl.read_runs(pd.concat([rows, pd.DataFrame(many)], axis=1))
+    calls = []
+    monkeypatch.setattr(evidence, "_both", lambda *codes, both=evidence._both: (calls.append(1), both(*codes))[1])
+    assert [one.name for one in questions(runs) if one.explains] == ["decay"]
+    assert 2 * len(many) < len(calls) < 4 * len(many)
