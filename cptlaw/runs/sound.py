@@ -42,6 +42,7 @@ NAMES = ("run", "eval", "loss", "ptpp", "pt_tokens", "base", "base_model", "base
 STILL_OVER = 4.0  # times the tokens, over which a loss that stands still was not measured
 MOST = 0.9  # share of the rows that are alike, from which it is no chance
 BASES_DIFFER = 0.01  # relative difference of base models that the table does not tell apart
+SEEDS_DIFFER = 0.1  # the same of base models that differ in their seed alone; .033 was measured
 REPLAY_LEARNS = 0.5  # share of old data up to which training lowers the loss on the new corpus
 RISEN, LEAST_RISEN, MANY_RISEN = 0.05, 3, 0.15  # log loss above the base; rows and share of them; .017 was measured
 FAR_ABOVE = 1.6  # log loss of single rows above the base; 1.4 was measured, without replay
@@ -430,19 +431,23 @@ def _budgets(frame: pd.DataFrame) -> Iterator[Finding]:
         return
     base = frame[(frame["tokens"] == 0).to_numpy()]
     told = [str(one) for one in base.columns if one not in NAMES and _tells_apart(base[one])]
-    for (name, *_), rows in base.groupby(["eval", "ptpp", *told], observed=True, dropna=False):
-        loss = rows["loss"].to_numpy(dtype=float)
-        if len(rows) > 1 and loss.max() / loss.min() - 1.0 > BASES_DIFFER:
-            first = listed([f"{value:.4g}" for value in np.sort(loss)], 4)
-            yield Finding(
-                "warning",
-                "bases-not-told-apart",
-                f"{len(loss)} base models of ptpp {format_quantity(float(rows['ptpp'].iloc[0]))} have {name!r} losses "
-                f"from {loss.min():.4g} to {loss.max():.4g} ({first}), and no column tells them apart.",
-                "Give each its own ptpp (pre-training tokens per parameter), and what else they differ in.",
-                data={"eval": str(name), "losses": np.sort(loss).tolist()},
-            )
-            return
+    but_seeds = [one for one in told if one != "seed"]
+    for columns, most in ((told, BASES_DIFFER), (but_seeds, SEEDS_DIFFER)):
+        for (name, *_), rows in base.groupby(["eval", "ptpp", *columns], observed=True, dropna=False):
+            loss = rows["loss"].to_numpy(dtype=float)
+            if len(rows) > 1 and loss.max() / loss.min() - 1.0 > most:
+                first = listed([f"{value:.4g}" for value in np.sort(loss)], 4)
+                yield Finding(
+                    "warning",
+                    "bases-not-told-apart",
+                    f"{len(loss)} base models of ptpp {format_quantity(float(rows['ptpp'].iloc[0]))} have {name!r} "
+                    f"losses from {loss.min():.4g} to {loss.max():.4g} ({first}), and no column"
+                    f"{'' if columns == told else ' but seed, which never makes so much,'} tells them apart.",
+                    "Give each its own ptpp (pre-training tokens per parameter), and what else they differ in; look "
+                    "whether losses stand in the rows of their models.",
+                    data={"eval": str(name), "losses": np.sort(loss).tolist()},
+                )
+                return
 
 
 def _tells_apart(column: pd.Series) -> bool:
