@@ -100,7 +100,7 @@ def check_sums(frame: pd.DataFrame, problems: Problems) -> None:
     remedy = "Write 34% or 0.34 for 34 percent." if percent else remedy
     found = pd.Series(sums, index=frame.index)
     expected = "shares that add up to 1"
-    problems.add_rows(where, found, wrong, expected, remedy, lambda position: f"a sum of {sums[position]:.6g}")
+    problems.add_rows(where, found, wrong, expected, remedy, describe=lambda position: f"a sum of {sums[position]:.6g}")
 
 
 def _shares_from_mappings(cells: pd.Series, problems: Problems) -> dict[str, pd.Series]:

@@ -197,14 +197,18 @@ def _find_lines(content: bytes, label: str, delimiter: str, header: list[str]) -
     if n_fields.size and short[-1]:
         remedy = "Was the file written or copied to the end? Copy it again, or remove the last line."
         end = f"the end of the file after {n_fields[-1]} fields: the last line is truncated"
-        problems.add_rows(f"column {header[n_fields[-1]]!r}", counted[-1:], short[-1:], expected, remedy, lambda _: end)
+        problems.add_rows(
+            f"column {header[n_fields[-1]]!r}", counted[-1:], short[-1:], expected, remedy, describe=lambda _: end
+        )
         short[-1] = False
     for bad, remedy in (
         (short, "Fill the missing fields (leave an empty one for a missing value)."),
         (long, "Remove the surplus fields; put text that holds a delimiter in double quotes."),
     ):
         where = f"columns {header[0]!r} to {header[-1]!r}"
-        problems.add_rows(where, counted, bad, expected, remedy, lambda position: f"{n_fields[position]} fields")
+        problems.add_rows(
+            where, counted, bad, expected, remedy, describe=lambda position: f"{n_fields[position]} fields"
+        )
     problems.raise_if_any()
     return lines
 

@@ -50,7 +50,7 @@ def read_markdown(path: Path, label: str) -> RawTable:
     wrong = (counts != len(header)).to_numpy()
     expected = f"{len(header)} fields, as in the header"
     problems.add_rows(
-        "the table", counts, wrong, expected, "Mend the row.", lambda place: f"{counts.iloc[place]} fields"
+        "the table", counts, wrong, expected, "Mend the row.", describe=lambda place: f"{counts.iloc[place]} fields"
     )
     problems.raise_if_any()
     names = [name or f"column_{place}" for place, name in enumerate(header, 1)]

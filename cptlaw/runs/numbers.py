@@ -37,19 +37,21 @@ def checked_numbers(cells: pd.Series, column: Column, problems: Problems) -> Flo
     # Sound columns lie far within; products and powers of what lies beyond would leave the range of numbers.
     size = np.abs(values)
     beyond = ((size > LARGEST) | ((size < SMALLEST) & (size > 0))) & np.isfinite(values) & ~outside
-    problems.add_rows(where, cells, beyond, f"0, or a size from {SMALLEST:g} to {LARGEST:g}", repair, number)
+    problems.add_rows(where, cells, beyond, f"0, or a size from {SMALLEST:g} to {LARGEST:g}", repair, describe=number)
     if column.required:
         # What cannot be read has its own message already.
         outside |= missing & ~unreadable
     if column.whole:
         part = (values != np.round(values)) & np.isfinite(values) & ~outside
-        problems.add_rows(where, cells, part, f"a whole number ({column.meaning})", _remedy(column, values), number)
+        problems.add_rows(
+            where, cells, part, f"a whole number ({column.meaning})", _remedy(column, values), describe=number
+        )
     known, percent = values[np.isfinite(values)], f"{column.name}={cells.name}%"
     of_hundred = bool(column.highest == 1 and 1 < known.max(initial=0) <= 100 and ((known == 0) | (known >= 1)).all())
     of_hundred &= not problems.of_points
     problems.offer([percent] if of_hundred else [])
     remedy = _remedy(column, values[outside], f", or {as_flag(percent)} for the whole column" * of_hundred)
-    problems.add_rows(where, cells, outside, column.expected, remedy, number)
+    problems.add_rows(where, cells, outside, column.expected, remedy, describe=number)
     if column.raw_count:
         # A size of 8.1 is 8.1 billion in somebody's table: asked back, for a guess would be wrong by nine digits.
         small = (values > 0) & (values < SMALLEST_RAW_COUNT)
@@ -61,7 +63,7 @@ def checked_numbers(cells: pd.Series, column: Column, problems: Problems) -> Flo
             choices = [f"{column.name}={cells.name}:{unit}" for unit in units]
             remedy += f" For the whole column: {' or '.join(map(as_flag, choices))}."
             problems.offer(choices)
-        problems.add_rows(where, cells, small, raw, remedy, number)
+        problems.add_rows(where, cells, small, raw, remedy, describe=number)
     return values
 
 

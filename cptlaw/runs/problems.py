@@ -48,6 +48,7 @@ class Problems:
         bad: npt.NDArray[np.bool_],
         expected: str,
         remedy: str,
+        *,
         describe: Callable[[int], str] | None = None,
     ) -> None:
         """Note the bad rows of a column, if there are any.

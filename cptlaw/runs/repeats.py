@@ -38,7 +38,7 @@ def add_repeated_rows(frame: pd.DataFrame, is_eval_assumed: bool, problems: Prob
 
     where = f"columns {', '.join(map(repr, ['run', 'eval', *positions]))}"
     remedy, choices = _remedy(frame, keys, is_eval_assumed)
-    problems.add_rows(where, frame["run"], repeated, "each point of a run once", remedy, described)
+    problems.add_rows(where, frame["run"], repeated, "each point of a run once", remedy, describe=described)
     problems.offer(choices)
 
 

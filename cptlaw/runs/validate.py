@@ -144,7 +144,9 @@ def _checked_text(result: pd.Series, column: Column, problems: Problems) -> pd.C
     if column.required:
         missing = np.asarray(values.codes == -1)
         remedy = "Fill the field, or remove the row."
-        problems.add_rows(place_of(result, column), result, missing, column.expected, remedy, lambda _: "nothing")
+        problems.add_rows(
+            place_of(result, column), result, missing, column.expected, remedy, describe=lambda _: "nothing"
+        )
     return values
 
 

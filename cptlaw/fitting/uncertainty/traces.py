@@ -158,7 +158,7 @@ class Tracer:
                 start = self._better(start, along, rows, of_row, wanted)
             # Afar it is enough that a descent will not come below the limit; near, the rise itself is read.
             most = np.where(far, self.least + limits[of_row], np.inf)
-            self._descend(traces, rows, of_row, wanted, start, (tolerance[of_row], most))
+            self._add_ends(traces, rows, of_row, self._descend(rows, of_row, wanted, start, (tolerance[of_row], most)))
             for i, trace in enumerate(traces):
                 if len(asked[i]):
                     away = trace.log_loss - centres[i]
@@ -207,21 +207,17 @@ class Tracer:
         return replace(self.goal, forecast=ForecastPenalty(at_rows(rows, of_row), wanted, STIFFNESS))
 
     def _descend(
-        self,
-        traces: list[Trace],
-        rows: Letters,
-        of_row: NDArray[np.int_],
-        wanted: Array,
-        start: Array,
-        ends: tuple[Array, Array],
-    ) -> None:
-        """Descend to the wanted values and add where each ended to the trace of its row."""
-        problem, k = self.goal.problem, self.goal.problem.k
-        goal = self._pulled_to(rows, of_row, wanted)
-        solution = newton.descend(goal, start[:, :k], start[:, k:], STEPS, *ends)
-        at = np.concatenate([solution.c, solution.z], axis=1)
-        rise = solution.objective + penalty_of(problem, at, self.goal.penalty) - self.least
-        finished = solution.status != newton.OUT_OF_STEPS
+        self, rows: Letters, of_row: NDArray[np.int_], wanted: Array, start: Array, ends: tuple[Array, Array]
+    ) -> newton.Descent:
+        """Descend to the wanted values, and return where that ended."""
+        k = self.goal.problem.k
+        return newton.descend(self._pulled_to(rows, of_row, wanted), start[:, :k], start[:, k:], STEPS, *ends)
+
+    def _add_ends(self, traces: list[Trace], rows: Letters, of_row: NDArray[np.int_], ended: newton.Descent) -> None:
+        """Add where each descent ended to the trace of its row."""
+        at = np.concatenate([ended.c, ended.z], axis=1)
+        rise = ended.objective + penalty_of(self.goal.problem, at, self.goal.penalty) - self.least
+        finished = ended.status != newton.OUT_OF_STEPS
         for i in np.unique(of_row):
             trace, mine = traces[i], of_row == i
             there = self.log_losses(at[mine], _one(rows, i))[:, 0]

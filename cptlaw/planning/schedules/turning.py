@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Unpack
+from typing import Literal, Self, Unpack
 
 import numpy as np
 
@@ -235,7 +235,7 @@ def critical_point(source: FitLike, **scenario: Unpack[CriticalPoint]) -> Critic
     # At a constant rate S1 grows linearly and S2 settles, so that the limit of the loss is in closed form.
     endless = _Endless(loss, base, rate, None, mix)
     shift = endless.shift_limit
-    before = _Endless(loss, base, rate, None, mix, scratch=True)
+    before = _Endless(loss, base, rate, None, mix).without_annealing()
     level = before.floor + shift
     kind: TurningKind
     if shift <= 0:
@@ -270,8 +270,6 @@ class _Endless:
     ----------
     loss, base, rate, warmup, replay
         The fit, the base model's schedule, the rate, steps of warm-up, and the mix.
-    scratch
-        Leave pre-training's annealing out: the curve of pre-training at a constant rate.
     """
 
     def __init__(
@@ -281,7 +279,6 @@ class _Endless:
         rate: float,
         warmup: int | None,
         replay: float | None,
-        scratch: bool = False,
     ) -> None:
         if "s1_cpt" not in loss.law.areas_read:
             raise UsageError(
@@ -295,10 +292,13 @@ class _Endless:
         cpt = Phase("cpt", self.computed, "constant", peak=rate, warmup=ramp)
         whole = Schedule((*(base.phases if base else ()), cpt))
         self._columns = dict(loss.columns(whole, np.arange(whole.n_pretrain, whole.n_steps + 1)))
-        if scratch:
-            for name in ("s2_pretrain", "s2_cpt"):
-                if name in self._columns:
-                    self._columns[name] = np.zeros_like(self._columns[name])
+
+    def without_annealing(self) -> Self:
+        """Leave pre-training's annealing out: the curve of pre-training at a constant rate."""
+        for name in ("s2_pretrain", "s2_cpt"):
+            if name in self._columns:
+                self._columns[name] = np.zeros_like(self._columns[name])
+        return self
 
     def _at(self, steps: Array) -> dict[str, Array]:
         """Return the inputs at any steps: S1 grows linearly beyond those that were computed."""
