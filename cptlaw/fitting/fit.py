@@ -193,7 +193,7 @@ class Fit(Saved):
         share = np.where(finite.sum(axis=1, keepdims=True) > 0, finite, share)
         return share / np.maximum(share.sum(axis=1, keepdims=True), 1e-300), centres, readable
 
-    def weighted_centres(self, frame: pd.DataFrame) -> Centres:
+    def weighted_centres(self, frame: AnyRows) -> Centres:
         """Return weights and log losses of the laws at each row, (n, members) each, and the rows as each reads them."""
         return self._centres(Columns.of(frame))
 

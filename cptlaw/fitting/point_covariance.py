@@ -15,7 +15,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from scipy import special
 
 from cptlaw.fitting.base_models import KEYS
@@ -23,6 +22,7 @@ from cptlaw.fitting.checking.distance import directions_of, scaled
 from cptlaw.fitting.curvature import SHARED_ERROR, covariance
 from cptlaw.fitting.doubt import LEAST_WEIGHT, slopes_at
 from cptlaw.laws.calculus import Array
+from cptlaw.laws.inputs import AnyRows
 
 if TYPE_CHECKING:
     from cptlaw.fitting.fit import Fit
@@ -33,7 +33,7 @@ ALIKE_OVER = 2.5
 PARTS = ("parameters", "form", "base", "noise")
 
 
-def covariance_parts(fit: Fit, rows: pd.DataFrame, last: int | None = None) -> dict[str, Array]:
+def covariance_parts(fit: Fit, rows: AnyRows, last: int | None = None) -> dict[str, Array]:
     """Return the covariance of log losses at points by its parts, (n, n) each.
 
     Parameters
@@ -68,7 +68,7 @@ def covariance_parts(fit: Fit, rows: pd.DataFrame, last: int | None = None) -> d
     }
 
 
-def moments(fit: Fit, rows: pd.DataFrame, last: int) -> tuple[Array, Array, Array]:
+def moments(fit: Fit, rows: AnyRows, last: int) -> tuple[Array, Array, Array]:
     """Return mean, (n,), variance, (n,), and covariance with the last points, (n, last), of the log losses at points.
 
     What a measurement and the base model add is left out, as in `Fit.posterior` of the losses themselves.
@@ -78,13 +78,13 @@ def moments(fit: Fit, rows: pd.DataFrame, last: int) -> tuple[Array, Array, Arra
     return np.log(fit.predict(rows)), forms**2 + parameters**2 + beyond**2, parts["parameters"] + parts["form"]
 
 
-def _forms_apart(fit: Fit, rows: pd.DataFrame) -> Array:
+def _forms_apart(fit: Fit, rows: AnyRows) -> Array:
     """Return where the laws lie about their mean, by their weights, (n, laws)."""
     share, centres, _ = fit.weighted_centres(rows)
     return np.asarray(np.sqrt(share) * (centres - np.sum(share * centres, axis=1)[:, None]))
 
 
-def _parameter_loadings(fit: Fit, rows: pd.DataFrame) -> Array:
+def _parameter_loadings(fit: Fit, rows: AnyRows) -> Array:
     """Return what the parameters of all laws move points by, in standard deviations, by their weights, (n, causes)."""
     share, _, readable = fit.weighted_centres(rows)
     causes = [np.zeros((len(rows), 0))]
@@ -115,14 +115,15 @@ def _correlations(loadings: Array, across: slice, eye: Array) -> Array:
     return np.where(both, np.clip(unit @ unit[across].T, -1.0, 1.0), eye)
 
 
-def _alike(fit: Fit, rows: pd.DataFrame, beyond: Array, across: slice) -> Array:
+def _alike(fit: Fit, rows: AnyRows, beyond: Array, across: slice) -> Array:
     """Return how far what a form misses at points goes together with what it misses at some of them, (n, last).
 
     What it misses of a base model is missed of the runs that start from it too, and the rest comes on top.
     """
     names = [name for name in ("n_params", "ptpp", "tokens", "replay", "lr_peak") if name in fit.data.columns]
     single = [one for one in directions_of(names) if len(one.powers) == 1 and one.name in rows.columns]
-    is_base = rows["tokens"].to_numpy(dtype=float) <= 0 if "tokens" in rows.columns else np.zeros(len(rows), dtype=bool)
+    tokens = rows["tokens"] if "tokens" in rows.columns else np.ones(len(rows))
+    is_base = np.asarray(tokens, dtype=float) <= 0
     with_base = is_base[:, None] != is_base[None, across]
     squares = np.zeros(with_base.shape)
     for one in single:
@@ -134,7 +135,7 @@ def _alike(fit: Fit, rows: pd.DataFrame, beyond: Array, across: slice) -> Array:
     return np.asarray(nested * np.exp(-np.sqrt(squares)))
 
 
-def _same_base(rows: pd.DataFrame, across: slice) -> Array:
+def _same_base(rows: AnyRows, across: slice) -> Array:
     """Return whether points are of one base model with some of them."""
-    at = rows[list(KEYS)].to_numpy(dtype=float)
+    at = np.column_stack([np.asarray(rows[name], dtype=float) for name in KEYS])
     return np.asarray(np.isclose(at[:, None], at[None, across], rtol=1e-6, atol=0.0).all(axis=2), dtype=float)

@@ -152,7 +152,7 @@ class Average(Fit):
             return np.zeros(len(rows)), np.ones(len(rows)), np.ones(len(rows))
         last = known_at(self, rows)
         if "studies" not in last:
-            last["studies"] = with_studies(self.of_runs_alone(), self.study_prior, rows.to_pandas())
+            last["studies"] = with_studies(self.of_runs_alone(), self.study_prior, rows)
         told: tuple[Array, Array, Array] = last["studies"]
         return told
 

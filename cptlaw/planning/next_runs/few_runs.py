@@ -16,7 +16,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cptlaw.fitting.auto.average import Average
-from cptlaw.fitting.base_models import KEYS
 from cptlaw.fitting.point_covariance import moments
 from cptlaw.fitting.study_prior import (
     GUESSED,
@@ -29,6 +28,7 @@ from cptlaw.fitting.study_prior import (
     base_model_of,
     inflation,
     last_points,
+    usual_inputs,
 )
 from cptlaw.laws.calculus import Array
 
@@ -84,7 +84,7 @@ class FewRuns:
         assert fit.study_prior is not None
         alone = replace(fit, study_prior=None, _cache={})
         runs = last_points(alone)
-        usual = {str(name): float(runs[name].median()) for name in runs.columns if name not in (*KEYS, "tokens")}
+        usual = usual_inputs(alone)
         rows = pd.concat([asked, candidates, runs], ignore_index=True)[list(runs.columns)].fillna(usual)
         model = base_model_of(rows)
         bases = rows.iloc[np.unique(model, return_index=True)[1]].assign(tokens=0.0, **usual)
