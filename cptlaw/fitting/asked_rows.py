@@ -21,8 +21,8 @@ class HasRole(Protocol):
 
 def known_at(fit: HasRole, frame: Columns) -> dict[Any, Any]:
     """Return what is known of rows, by name: to be read and added to."""
-    if not all(column.dtype.kind in "fiu" for column in frame.columns.values()):
-        return {}  # names of runs and schedules are not compared
+    if "run" in frame or not all(column.dtype.kind in "fiu" for column in frame.columns.values()):
+        return {}  # a run has a schedule, which may be another one the next time
     # By content: plans build new rows for each question about the same points.
     key = fit.role, left_out(), *((name, column.dtype, column.tobytes()) for name, column in frame.columns.items())
     known: dict[object, dict[Any, Any]] = cached_stat(fit, "rows", dict)
