@@ -127,7 +127,7 @@ def report(
         suggestion=suggestion,
         forecasts=forecasts,
         findings=by_severity(
-            [*_of_intervals(drawn, subject), *unfitted, *_page_findings(subject, forecasts, suggestion)]
+            [*_coverage_findings(drawn, subject), *unfitted, *_page_findings(subject, forecasts, suggestion)]
         ),
         figures=tuple(drawn),
         fits=fits,
@@ -171,8 +171,8 @@ def _page_findings(subject: Subject, forecasts: pd.DataFrame, suggestion: Sugges
     yield from () if suggestion is None else suggestion.findings
 
 
-def _of_intervals(drawn: list[Figure], subject: Subject) -> Iterator[Finding]:
-    """Yield how many of the held-out losses lie in their intervals."""
+def _coverage_findings(drawn: list[Figure], subject: Subject) -> Iterator[Finding]:
+    """Say of each calibration figure how many of the held-out losses lie in their intervals."""
     for figure in drawn:
         kind, _, on = figure.name.partition("-")
         result = as_doubt(figure, on, subject.interval) if kind == "calibration" else None

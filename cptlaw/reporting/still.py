@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from cptlaw.laws.calculus import Array
-from cptlaw.reporting.figures.figure import Drawing
+from cptlaw.reporting.figures.figure import GRID, INK, QUIET, Drawing
 from cptlaw.units import format_percent, format_quantity
 
 WIDTH, LETTER = 640, 6.4  # pixels: of the picture, and of a letter of a legend
@@ -27,7 +27,6 @@ MARGIN = 0.04  # of the range of what is drawn, beside it
 DASHES = {"dash": "6 4", "dot": "2 3", "dashdot": "6 3 2 3", "longdash": "10 5", "longdashdot": "10 4 2 4"}
 TICKS = 5
 CONTOURS = 7  # of a map whose levels are not named
-INK, QUIET, GRID = "#1f2328", "#59636e", "#e3e6ea"
 
 
 def drawing_to_svg(drawing: Drawing, label: str) -> str:

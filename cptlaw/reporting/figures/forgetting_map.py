@@ -29,7 +29,7 @@ ROWS, COLUMNS = 51, 61  # of the map: replay, tokens
 RISKS = (0.8, 0.95)
 LABEL = {"size": 11, "color": INK}
 DARK = "#B3261E"
-WIDER = 3.0  # times beyond what the fits have seen that the map shows
+BEYOND = 3.0  # how far the map goes on, in times the most tokens that were fitted
 
 
 def forgetting_map(
@@ -168,7 +168,7 @@ def _contour_levels(losses: pd.Series[float]) -> dict[str, float]:
 
 def _map_grid(mix: FittedMix, plan: MixPlan | None, max_tokens: float) -> tuple[Array, Array]:
     """Return tokens (t,) and replay (r,) of a map: what was fitted and somewhat more, with room around the plan."""
-    low, high = mix.smallest_fitted_tokens, WIDER * mix.largest_fitted_tokens
+    low, high = mix.smallest_fitted_tokens, BEYOND * mix.largest_fitted_tokens
     for loss in mix.losses:
         if "n_params" in loss.fit.data.columns:  # as many tokens per parameter as were run, at the planned size
             high = max(high, float((loss.fit.data["tokens"] / loss.fit.data["n_params"]).max()) * mix.n_params)
