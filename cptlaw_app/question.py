@@ -134,7 +134,7 @@ class Desk:
         # Answers take all of a processor: a few at a time are as fast, and a crowd of them cannot block the page.
         self._work, self._lock = threading.Semaphore(AT_A_TIME), threading.Lock()
 
-    def first(self) -> dict[str, str]:
+    def default_form(self) -> dict[str, str]:
         """Return what the form of a new page holds."""
         if self.runs is None:
             return {"table": EXAMPLE, **EXAMPLE_QUESTION}

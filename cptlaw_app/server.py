@@ -71,7 +71,7 @@ def build(runs: cl.Runs | None = None, where: str = "", hosts: tuple[str, ...] =
         try:
             name = desk.shelf.get(uploaded).name if uploaded else ""
         except CptlawError as error:
-            given, problem = desk.first(), Problem(str(error))
+            given, problem = desk.default_form(), Problem(str(error))
             name, uploaded = "", None
         none: dict[str, str] = {}
         doors = [(GIVEN, "the table given at the start", none)] if desk.runs is not None else []
@@ -86,7 +86,7 @@ def build(runs: cl.Runs | None = None, where: str = "", hosts: tuple[str, ...] =
 
     @app.get("/")
     def start() -> ResponseReturnValue:
-        return page(flask.request.args.to_dict() or desk.first())
+        return page(flask.request.args.to_dict() or desk.default_form())
 
     @app.post("/table")
     def table() -> ResponseReturnValue:

@@ -37,8 +37,8 @@ TRAINERS = {
 }
 NO_IDS = ("axolotl", "llamafactory", "torchtitan", "trl", "ms-swift", "unsloth")  # they do not read token ids
 NO_ADAPTERS = ("torchtitan", "megatron")
-LEAST_STEPS = 200  # below these a schedule has no shape; the batch of an answer's run is made smaller for them
-FEWEST_STEPS = 10  # below these nothing is written
+USEFUL_STEPS = 200  # below these a schedule has no shape; the batch of an answer's run is made smaller for them
+LEAST_STEPS = 10  # below these nothing is written
 CONTEXTS = (16, 10_000_000)  # tokens of a row
 MOST_ROWS = 1_000_000  # of an optimiser step
 MOST_GPUS = 1_000_000
@@ -278,7 +278,7 @@ def export(
         Tokens of a row.
     batch
         Rows of an optimiser step, by default near what the answer advises, else 256; fewer where the run would have
-        less than `LEAST_STEPS`.
+        less than `USEFUL_STEPS`.
     warmup, end
         Shares of the steps that warm up, and of the peak rate at which the cosine ends.
 
@@ -374,16 +374,16 @@ def run_of_answer(
     advised = 2 ** round(math.log2(min(max(usual, 1.0), MOST_ROWS)))
     most = advised if batch is None else parse_whole_number(batch, "batch", 1, MOST_ROWS)
     # Each device does the same number of rows.
-    rows = max(1, min(most, int(found.tokens / (context_tokens * LEAST_STEPS))) // devices) * devices
+    rows = max(1, min(most, int(found.tokens / (context_tokens * USEFUL_STEPS))) // devices) * devices
     steps = math.ceil(found.tokens / (context_tokens * rows))
     warmup_steps = round(warmup_share * steps)
-    if steps < FEWEST_STEPS or warmup_steps >= steps:
+    if steps < LEAST_STEPS or warmup_steps >= steps:
         raise UsageError(
             f"{found.tokens:.4g} tokens are {steps} steps of {rows} rows of {context_tokens} tokens, {warmup_steps} of "
-            f"them warm-up. Expected {FEWEST_STEPS} steps or more, and a warm-up that ends before them. Take a smaller "
+            f"them warm-up. Expected {LEAST_STEPS} steps or more, and a warm-up that ends before them. Take a smaller "
             "context or warmup, or fewer gpus."
         )
-    few = [f"{MIND}{steps} steps: below {LEAST_STEPS} a schedule has hardly a shape; a smaller context gives more"]
+    few = [f"{MIND}{steps} steps: below {USEFUL_STEPS} a schedule has hardly a shape; a smaller context gives more"]
     name = found.base if base is None else base
     return Run(
         name="out",
@@ -403,7 +403,7 @@ def run_of_answer(
         every=max(1, steps // LOOKS),
         left_out=[
             f"written by cptlaw export, {_for_devices(devices, rows)}. {found.question}".strip(),
-            *(few if steps < LEAST_STEPS else []),
+            *(few if steps < USEFUL_STEPS else []),
         ],
     )
 
