@@ -15,15 +15,15 @@ def rows(tokens):
 
 def test_facts_are_read_once_and_die_with_their_rows():
     gc.collect()  # rows that other tests let go
-    before = len(cached._FACTS)
+    before = len(cached._STATS)
     fitted, read = rows([1e9, 4e9]), []
     for _ in range(3):
         assert cached.cached_stat(fitted, "asked", lambda: read.append(1) or 7) == 7
     assert read == [1]
-    assert len(cached._FACTS) == before + 1
+    assert len(cached._STATS) == before + 1
     del fitted
     gc.collect()
-    assert len(cached._FACTS) == before
+    assert len(cached._STATS) == before
 
 
 def test_other_rows_have_other_facts():
