@@ -49,6 +49,7 @@ def test_mistakes_are_noticed():
         (9307, 288, "rising-with-size"),  # among four sizes
         (5101, 143, "above-base"),  # random losses that inputs explain by chance
         (8123, 59, "bases-not-told-apart"),  # losses of seeds that differ by a third
+        (8123, 118, "base-in-other-units"),  # runs of which half is old data forget 35 %
         (9307, 61, "size-out-of-line"),  # two sizes without a budget in common
         (8811, 891, "outlier-rows"),  # of three rows
         (8811, 621, "little-from-size"),  # base models alone are alike else: no error before the mistake
