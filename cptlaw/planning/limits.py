@@ -246,7 +246,7 @@ class Solution:
 
 
 def iterate_margins(space: Space, value: Callable[[Points], Array], limits: Sequence[Limit]) -> Solution:
-    """Answer a question under limits that are `Held`.
+    """Answer a question under limits whose quantities have a `FixedMargin`, as `held` gives them.
 
     The answer is sought, the doubt about each limited loss is looked at there, and the answer is sought again, until
     the look shows nothing new.
