@@ -16,6 +16,7 @@ allow is said so. Run it as ``python -m studies dcpt_real_runs`` (a quarter of a
 from __future__ import annotations
 
 import argparse
+import hashlib
 import itertools
 from collections.abc import Iterator
 from typing import Any
@@ -36,6 +37,17 @@ LIMITS = (0.05, 0.10, 0.20)
 def held(frame: pd.DataFrame) -> dict[str, float]:
     """Return what is held in a fit: where one size was measured, its term is a constant, and E stands for both."""
     return {"A": 0.0, "alpha": 0.3} if frame["n_params"].nunique() == 1 else {}
+
+
+_made: dict[tuple[str, str, int, str], cl.Fit] = {}
+
+
+def plain_fit(law: str, rows: pd.DataFrame, on: str, starts: int) -> cl.Fit:
+    """Fit a law without priors to the runs of CPT on one domain; what several tables ask for is made once."""
+    key = (law, on, starts, hashlib.sha256(rows.to_csv().encode()).hexdigest())
+    if key not in _made:
+        _made[key] = cl.fit(law, rows, on=on, starts=starts, fix=held(rows), restraint="none")
+    return _made[key]
 
 
 def splits(frame: pd.DataFrame, kind: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -65,7 +77,7 @@ def scores(runs: cl.Runs, laws: tuple[str, ...], starts: int, kind: str) -> pd.D
         for law in laws:
             errors = []
             for fitted, scored in splits(cell, kind):
-                fit = cl.fit(law, cell[fitted], on=str(on), starts=starts, fix=held(cell[fitted]), restraint="none")
+                fit = plain_fit(law, cell[fitted], str(on), starts)
                 errors.append(np.log(fit.predict(cell[scored])) - np.log(cell.loc[scored, "loss"].to_numpy()))
             logs = np.log(np.concatenate([cell.loc[scored, "loss"] for _, scored in splits(cell, kind)]))
             square = float(np.mean(np.concatenate(errors) ** 2))
@@ -78,17 +90,12 @@ def scores(runs: cl.Runs, laws: tuple[str, ...], starts: int, kind: str) -> pd.D
 
 def requirements_table(runs: cl.Runs, laws: tuple[str, ...], starts: int) -> pd.DataFrame:
     """Return the requirements of each law, means over domains, both losses."""
-    rows, fix = [], held(runs.frame)
+    frame = runs.frame[runs.frame["tokens"] > 0]
+    rows = []
     for on, letter in EVALS.items():
+        cells = [cell for _, cell in frame[frame["eval"] == on].groupby("domain", observed=True)]
         for law in laws:
-            found = [
-                requirements(
-                    cl.fit(
-                        law, runs, on, f'domain == "{domain}" and tokens > 0', starts=starts, fix=fix, restraint="none"
-                    )
-                )
-                for domain in sorted(runs.frame["domain"].dropna().astype(str).unique())
-            ]
+            found = [requirements(plain_fit(law, cell, on, starts)) for cell in cells]
             rows.append({"loss": letter, "law": law, **pd.DataFrame(found).mean().to_dict()})
     return pd.DataFrame(rows)
 
@@ -162,7 +169,7 @@ def cross_domain(runs: cl.Runs, starts: int, probe: float) -> pd.DataFrame:
             pooled.setdefault(form, []).append(residuals(fit, points))
         for name, rows_known in (("pooled L3", table[~is_new]), ("own L3", table[is_new])):
             known = rows_known[rows_known["tokens"] > 0]
-            fit = cl.fit("dcpt-l3", known, "target", starts=starts, fix=fix, restraint="none")
+            fit = plain_fit("dcpt-l3", known, "target", starts)
             pooled.setdefault(name, []).append(residuals(fit, asked))
         row |= {name: 100 * float(np.sqrt(np.mean(parts[-1] ** 2))) for name, parts in pooled.items()}
         measured.append(np.log(asked["loss"].to_numpy()))

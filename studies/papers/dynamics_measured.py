@@ -111,12 +111,11 @@ def how_far(fit: cl.Fit, rows: pd.DataFrame, schedules: dict[str, object]) -> di
 
 
 def by_corpus(starts: int) -> pd.DataFrame:
-    """Return Eq. 4 by corpus and size (figs. 6a and 11), from base models of one length."""
+    """Return Eq. 4 by corpus and size (figs. 6a, 11 and 16), from base models of one length."""
     rows = []
     for corpus in CORPORA:
         frame, schedules = load_corpus(corpus)
-        replayed = frame.loc[frame["replay"] > 0, "n_params"]  # other sizes of the French table have too few curves
-        for size in sorted(replayed.unique()):
+        for size in sorted(frame.loc[frame["phase"] == "cpt", "n_params"].unique()):
             table = plain(frame, size)
             for on in ROLES:
                 mine = table[table["eval"] == on]
@@ -124,7 +123,8 @@ def by_corpus(starts: int) -> pd.DataFrame:
                 row |= {"curves": mine.loc[mine["step"] > 0, "run"].nunique()}
                 fit = fitted(LAW, table, on, schedules, starts)
                 # The other parameters of the shift are not determined by base models of one length.
-                rows.append(row | how_far(fit, mine, schedules) | {"C2": fit.params["C2"]})
+                shown = {name: fit.params[name] for name in ("C1", "C2")}
+                rows.append(row | how_far(fit, mine, schedules) | shown)
     return pd.DataFrame(rows)
 
 

@@ -23,6 +23,7 @@ from studies.harness import HOME, MEASURED, show, spread, write_result
 SEAL = HOME / "sealed" / "schedules_46k.json"
 PLANNED = {("wsd", 0.006, 432): "planned for .3", ("wsd", 0.000829, 661): "planned for .55"}
 WEIGHTS = (0.3, 0.55)
+FEW_ABOVE = 0.005  # peaks that less than a tenth of the fitted runs had: `plan schedule` takes none of them unasked
 SIZE = 45936
 ON = ("target", "source")
 BEGUN = {
@@ -88,13 +89,15 @@ def schedules() -> tuple[pd.DataFrame, pd.DataFrame]:
             row |= {f"at {weight}": part[str(weight)].mean(), f"at {weight}, sealed": part[f"said {weight}"].mean()}
             row |= {f"at {weight}, best of": f"{first} of {len(part)}"}
         rows.append(row)
-    means = table.groupby("schedule")[["target", "source", "said target", "said source"]].mean()
+    means = table.groupby("schedule")[["target", "source", "said target", "said source", "lr_peak"]].mean()
+    usual = means["lr_peak"] < FEW_ABOVE
     best = []
     for weight in np.arange(0, 11) / 10:
         of = {key: weight * means[f"{key}source"] + (1 - weight) * means[f"{key}target"] for key in ("", "said ")}
-        chosen, first = of["said "].idxmin(), of[""].idxmin()
-        over = 100 * (of[""][chosen] / of[""][first] - 1)
-        best.append({"weight": f"{weight:.1f}", "by the law": chosen, "measured": first, "over the best, %": over})
+        chosen, first, within = of["said "].idxmin(), of[""].idxmin(), of["said "][usual].idxmin()
+        over, of_usual = (100 * (of[""][one] / of[""][first] - 1) for one in (chosen, within))
+        row = {"weight": f"{weight:.1f}", "by the law": chosen, "measured": first, "over the best, %": over}
+        best.append(row | {"by the law, at usual peaks": within, "over the best then, %": of_usual})
     return pd.DataFrame(rows).sort_values("at 0.55"), pd.DataFrame(best)
 
 

@@ -8,6 +8,7 @@ learned priors choose among equal fits.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from dataclasses import dataclass
 
@@ -48,12 +49,25 @@ class OpenFit:
         return 100 * np.abs(predicted / test["loss"].to_numpy() - 1)
 
 
-def open_fit(law: str, runs: cl.Runs, on: str, where: str, held_values: int = HELD_VALUES) -> OpenFit:
-    """Fit a law without priors, and find the equals of a form of the paper where the rows do not determine it."""
-    fit = cl.fit(law, runs, on=on, where=where, starts=STARTS, restraint="none")
-    if fit.rank == fit.n_free or law.partition(":")[0] not in FORMS:
-        return OpenFit(fit, [dict(fit.params)])
-    return OpenFit(fit, equal_fits(fit, runs, where, held_values))
+_made: dict[tuple[str | int, ...], OpenFit] = {}
+
+
+def open_fit(
+    law: str, runs: cl.Runs, on: str, where: str, held_values: int = HELD_VALUES, starts: int = STARTS
+) -> OpenFit:
+    """Fit a law without priors, and find the equals of a form of the paper where the rows do not determine it.
+
+    A study asks for the same fit in several tables: it is made once.
+    """
+    rows = runs.on(on).where(where).frame
+    digest = hashlib.sha256(rows.to_csv().encode()).hexdigest()
+    key = (cl.law(law).spec, on, held_values, starts, digest)
+    if key not in _made:
+        fit = cl.fit(law, runs, on=on, where=where, starts=starts, restraint="none")
+        undetermined = fit.rank < fit.n_free and law.partition(":")[0] in FORMS
+        equals = equal_fits(fit, runs, where, held_values) if undetermined else [dict(fit.params)]
+        _made[key] = OpenFit(fit, equals)
+    return _made[key]
 
 
 def equal_fits(fit: cl.Fit, rows: cl.Runs, where: str, held_values: int) -> list[dict[str, float]]:

@@ -12,7 +12,7 @@ from scipy import optimize
 import cptlaw as cl
 from cptlaw.forecasting.comparing.metrics import metrics
 from cptlaw.laws.calculus import Array
-from studies.papers.open_fits import HELD_VALUES, equal_fits, error_text, open_fit
+from studies.papers.open_fits import HELD_VALUES, error_text, open_fit
 from studies.papers.ptpp_published import FORMS, ORACLE, TRANSFER
 
 NEAREST = "ptpp-nearest"
@@ -130,15 +130,14 @@ def forecast(study: Study, law: str, on: str, anchored: bool) -> Forecasts:
     tested = f"{held_out} and run not in ({listed})" if anchors else held_out
     where = f"{study.fitted} or run in ({listed})" if anchors and law in FORMS else study.fitted
     chosen, where = (TRANSFER, tested) if law == ORACLE else (law, where)
-    fit = cl.fit(chosen, rows, on=on, where=where, starts=study.starts, restraint="none")
+    made = open_fit(chosen, rows, on, where, study.held_values, study.starts)
+    fit = made.fit
     test = rows.where(tested).frame
     test = test[test["eval"] == on]
     points = test[INPUTS].drop_duplicates()
     found = fit.forecast(points.iloc[:: study.every], LEVEL)
     test = test.merge(found[[*INPUTS, "lo", "hi"]], on=INPUTS, how="left")
-    is_determined = law not in FORMS or fit.rank == fit.n_free
-    places = [dict(fit.params)] if is_determined else equal_fits(fit, rows, where, study.held_values)
-    equals = np.array([fit.law.predict(place, test, fit.role) for place in places])
+    equals = np.array([fit.law.predict(place, test, fit.role) for place in made.equals])
     user = cl.fit(chosen, rows, on=on, where=where) if law in FORMS else fit
     error = float(np.abs(user.predict(test) / test["loss"].to_numpy() - 1.0).mean())
     return Forecasts(law, on, anchored, test.assign(forecast=fit.predict(test)), fit, equals, error)
