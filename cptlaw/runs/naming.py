@@ -189,10 +189,12 @@ def missing_column(column: str, header: Iterable[str], label: str) -> NotUnderst
     )
 
 
-def no_column(name: str, names: Iterable[object], what: str) -> UsageError:
+def no_column(name: str, names: Iterable[object], where: str, to: str) -> UsageError:
     """Return the error for a column that was named and is not there, with those that are."""
     every = list(map(str, names))
-    return UsageError(f"{what.format(repr(name))}.{did_you_mean(str(name), every)} Columns found: {quoted(every)}.")
+    return UsageError(
+        f"{where} has no column {name!r} {to}.{did_you_mean(str(name), every)} Columns found: {quoted(every)}."
+    )
 
 
 def quoted(names: Iterable[str]) -> str:
@@ -280,7 +282,7 @@ def _given_names(names: list[str], columns: Mapping[str, str], label: str) -> di
         if name not in names:
             if column_of(canonical).numeric and expression(str(name), [*names, *COLUMNS]) is not None:
                 continue  # computed once the table has been read
-            raise no_column(name, names, f"columns=: {label} has no column {{}} to read {canonical!r} from")
+            raise no_column(name, names, f"columns=: {label}", f"to read {canonical!r} from")
         given[canonical] = name
     return given
 

@@ -304,7 +304,7 @@ def _with_expressions(raw: RawTable, columns: Mapping[str, Any], of_losses: bool
         if key == IGNORE and not of_losses:
             accounted_for |= {text} if isinstance(text, str) else set(text)
             if missing := sorted(accounted_for - set(raw.frame.columns) - raw.accounted_for):
-                raise no_column(missing[0], raw.frame.columns, f"columns=: {raw.label} has no column {{}} to ignore")
+                raise no_column(missing[0], raw.frame.columns, f"columns=: {raw.label}", "to ignore")
             continue
         canonical = str(text) if of_losses else str(canonical_name(str(key)))
         rule = None if text in raw.frame.columns else _expression_of(str(text), raw, of_losses)

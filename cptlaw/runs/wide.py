@@ -51,8 +51,7 @@ def wide_to_long(raw: RawTable, losses: Mapping[str, str] | None, scores: Mappin
     for option, given in (("losses", losses), ("scores", scores)):
         for name, column in given.items():
             if column not in names:
-                what = f"{option}=: {raw.label} has no column {{}} to read the {option} of eval {name!r} from"
-                raise no_column(column, names, what)
+                raise no_column(column, names, f"{option}=: {raw.label}", f"to read the {option} of eval {name!r} from")
     if halves := [name for name in (*losses, *scores) if any("\ud800" <= one <= "\udfff" for one in name)]:
         raise UsageError(f"losses=: {halves[0]!a} holds half a character, and names no eval. Give another name.")
     if twice := sorted(set(losses) & set(scores)):

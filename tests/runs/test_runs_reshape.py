@@ -186,3 +186,11 @@ def test_no_eval_is_named_by_half_a_character():
     frame = pd.DataFrame({"run": ["a", "b"], "tokens": [1e9, 2e9], "here": [2.0, 1.9]})
     with pytest.raises(UsageError, match="half a character"):
         read_runs(frame, losses={"\ud800": "here"})
+
+
+def test_braces_in_names_are_names(tmp_path):
+    """They were read as places to fill: a traceback."""
+    (tmp_path / "r{x}.csv").write_text("run,tokens,a,b\nr,1,2.5,2.4\n")
+    for how in ({"losses": {"target": "{y}"}}, {"losses": {"{}": "c"}}, {"columns": {"ignore": "{z}"}}):
+        with pytest.raises(UsageError, match=r"r\{x\}.csv has no column"):
+            read_runs(tmp_path / "r{x}.csv", **how)
