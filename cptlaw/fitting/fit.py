@@ -25,7 +25,7 @@ from cptlaw.fitting.learned import left_out
 from cptlaw.fitting.point_covariance import PARTS, covariance_parts
 from cptlaw.fitting.rollouts import directions
 from cptlaw.fitting.saved import Saved
-from cptlaw.fitting.solving.huber import FLOOR_ROWS, noise_variance
+from cptlaw.fitting.solving.huber import FLOOR_ROWS, NOISE_FLOOR, noise_variance
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
 from cptlaw.fitting.solving.student import t_quantile
 from cptlaw.fitting.uncertainty.answers import ForecastFrame
@@ -257,8 +257,9 @@ class Fit(Saved):
     def _noise(self) -> tuple[float, float]:
         """Return the spread of one measurement around the laws, log loss, and its degrees of freedom."""
         free = max(self.n_points - sum(member.weight * member.fit.rank for member in self.members), 1.0)
-        expected = self.leading.options.restraint.noise
-        return float(np.sqrt(noise_variance(self.residuals(), free, expected))), free + FLOOR_ROWS
+        expected = [(member.fit.options.restraint.noise or NOISE_FLOOR) ** 2 for member in self.members]
+        mean = float(np.sqrt(np.average(expected, weights=[member.weight for member in self.members])))
+        return float(np.sqrt(noise_variance(self.residuals(), free, mean))), free + FLOOR_ROWS
 
     def _error_ratio(self, frame: Columns, noise: float) -> Array:
         """Return the laws' errors in rollouts over those expected of such laws, as a factor at each row, (n,)."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from cptlaw.fitting.base_models import KEYS, LOSS, coordinates, measured_bases, nearness
 from cptlaw.fitting.cached import cached
@@ -137,6 +138,34 @@ def inflation(n_runs: int) -> float:
     return 1.0 + (n_runs / RUNS) ** 4
 
 
+def widening(n_runs: ArrayLike) -> Array:
+    """Return by what factor the variance of laws grows: how sure they are of what few runs leave open is hardly known.
+
+    It falls with the runs.
+    """
+    return np.asarray(1.0 + (RUNS / np.asarray(n_runs, dtype=float)) ** 2)
+
+
+def guessed_spread(base: pd.DataFrame) -> float:
+    """Return by how much a law's own loss without tokens misses a base model's, beside those that were measured."""
+    return GUESSED if base.empty else GUESSED_BESIDE
+
+
+def doubt_of_base(fit: Fit, near: ArrayLike, unread: ArrayLike) -> Array:
+    """Return the variance of a base model's log loss beside that by the laws, in the shape of the arguments.
+
+    Parameters
+    ----------
+    near
+        By how much it was measured, 0 to 1, as `base_loss` returns it.
+    unread
+        Whether no law reads base models.
+    """
+    near = np.asarray(near, dtype=float)
+    guess = near * MEASURED**2 + (1.0 - near) * guessed_spread(fit.base) ** 2
+    return np.where(unread, OPEN * (1.0 - near) / np.maximum(near, JITTER) + MEASURED**2, guess)
+
+
 @cached
 def last_points(fit: Fit) -> pd.DataFrame:
     """Return the last points of some of the runs, without their losses."""
@@ -168,22 +197,18 @@ def _conditioned(fit: Fit, prior: StudyPrior, points: Columns, runs: pd.DataFram
     asked = fit.asked(Columns({name: np.r_[both[name], models[name]] for name in runs.columns}, np.arange(n + k + u)))
     mean, by_laws, together = moments(fit, asked, k + u)
     count = int(fit.data["run"].nunique())
-    # How sure laws are of what few runs leave open is itself hardly known.
-    wider = 1.0 + (RUNS / count) ** 2
+    wider = widening(count)
     variance, together = by_laws * wider, together * wider
-    guessed = (GUESSED if fit.base.empty else GUESSED_BESIDE) ** 2
     for one in range(u):
         row, column = n + k + one, k + one
         known, near = base_loss(fit, bases.iloc[one])
-        if not np.isfinite(mean[row]):  # no law reads base models: all that is known of this one is what was measured
-            mean[row], variance[row], together[row, :], together[:, column] = known, 0.0, 0.0, 0.0
-            more = OPEN * (1.0 - near) / max(near, JITTER) + MEASURED**2
-        else:  # what was measured does not err with the laws
-            left = 1.0 - near
-            mean[row] = near * known + left * mean[row]
-            variance[row], together[row, :] = left**2 * variance[row], left * together[row, :]
-            together[:, column] *= left
-            more = near * MEASURED**2 + left * guessed
+        unread = not np.isfinite(mean[row])  # all that is known of this one is what was measured
+        # What was measured does not err with the laws.
+        left = 0.0 if unread else 1.0 - near
+        mean[row] = known if unread else near * known + left * mean[row]
+        variance[row], together[row, :] = left**2 * variance[row], left * together[row, :]
+        together[:, column] *= left
+        more = doubt_of_base(fit, near, unread)
         variance[row] += more
         together[row, column] += more
     # Changes from the base model: what the laws say of them, and what the studies do.

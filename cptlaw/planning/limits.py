@@ -51,10 +51,8 @@ class AboveBase:
 
     def half_width(self, points: Mapping[str, ArrayLike], half_width: Array, coverage: float) -> Array:
         """Return the half-width of the log of a loss over the reference at points, (n,), given that of the log loss."""
-        own = self.reference.half_width(coverage)
-        if own <= 0:
-            return half_width
         result = None if self.shared is None else self.shared.half_width_of_change(points, half_width, coverage)
+        own = self.reference.half_width(coverage)
         return np.asarray(np.hypot(half_width, own), dtype=float) if result is None else result
 
     def ends(

@@ -43,7 +43,7 @@ from cptlaw.fitting.learned import left_out
 from cptlaw.fitting.point_covariance import ONE_SD
 from cptlaw.fitting.solving.options import Options
 from cptlaw.fitting.solving.training_rows import TrainingRows
-from cptlaw.fitting.study_prior import GUESSED, GUESSED_BESIDE
+from cptlaw.fitting.study_prior import guessed_spread
 from cptlaw.fitting.uncertainty.intervals import MIN_RUNS
 from cptlaw.laws import law
 from cptlaw.laws.base import Role
@@ -224,23 +224,22 @@ def _by_own_law(source: Loss, kind: ReferenceKind) -> Reference:
         f"{source.spec} {where}.{more}{_measured_too(source)}"
     )
     doubt, advice = None, BETTER
-    if kind == "law":
-        spread = GUESSED if source.fit.base.empty else GUESSED_BESIDE
-        worth, own = _worth_of_a_measurement(source, loss, spread)
-        if not source.fit.of_changes:
-            doubt, severity = partial(_normal_half_width, own), "warning"
-            text += f" Forgetting is uncertain by {100 * worth:.2g} points because of it."
-            advice = f"One evaluation of the base model takes these {100 * worth:.2g} points away."
+    if kind == "law" and not source.fit.of_changes:
+        worth, own = _worth_of_a_measurement(source, loss)
+        doubt, severity = partial(_normal_half_width, own), "warning"
+        text += f" Forgetting is uncertain by {100 * worth:.2g} points because of it."
+        advice = f"One evaluation of the base model takes these {100 * worth:.2g} points away."
     note = Finding(severity, f"reference-{kind}", text, advice, remedy=Remedy("base_source_loss"))
     return Reference(kind, loss, (note,), kind == "law", doubt)
 
 
-def _worth_of_a_measurement(source: Loss, loss: float, spread: float) -> tuple[float, float]:
+def _worth_of_a_measurement(source: Loss, loss: float) -> tuple[float, float]:
     """Return what measuring the base model takes off the doubt about forgetting, and the doubt about its loss, in logs.
 
     Both are standard deviations. Where a fit knows what is in doubt about a loss and its base model's together, the
     first may be small and the second large, as of a size that was not run.
     """
+    spread = guessed_spread(source.fit.base)
     point = {"replay": 0.5, "tokens": source.fitted_tokens[1]}
     widths = []
     for one in (source, replace(source, known={**source.known, LOSS: loss})):

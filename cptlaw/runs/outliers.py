@@ -27,6 +27,7 @@ STRANGE = 0.15  # log loss by which a whole run lies off the others
 STRANGE_ALONE = 0.28  # the same for runs on one corpus alone, beside others; bits for nats are .37
 STRANGE_MIX = 0.7  # the same for mixes of k corpora: no plain surface follows what a first share teaches
 STRANGE_ROW = 0.5  # the same for one row of a run: a row at twice the loss was not measured on the same model
+FAR_ABOVE = 1.6  # log loss of one row above its base model, than which no forgetting went farther; 1.4 was measured
 TIMES = 6.0  # and by how many standard deviations of the usual scatter
 ROUNDS = 20
 BITS = 1.0 / math.log(2.0)
@@ -237,8 +238,37 @@ def _mix_up(text: str, runs: list[str], **data: float) -> Finding:
     )
 
 
-def outlier_rows(surface: LossSurface) -> Iterator[Finding]:
-    """Say which single rows lie off their own run, or off all rows where runs have one each."""
+def outlier_rows(surface: LossSurface, name: str, base: Floats) -> Iterator[Finding]:
+    """Say which single rows lie off their own run or all rows, or else far above their base model.
+
+    Parameters
+    ----------
+    surface
+        Of the rows of adapted models.
+    name
+        Of their eval.
+    base
+        The loss of the base model of each row, NaN where it was not measured, (n,).
+    """
+    rows, change = _off_the_others(surface), surface.loss - np.log(base)
+    if rows:
+        values = ", ".join(f"{value:.4g}" for value in surface.frame.loc[rows[:3], "loss"])
+        where = f"row {rows[0]} has" if len(rows) == 1 else f"rows {listed(map(str, rows), 5)} have"
+        text = f"{where} a loss of {values}{' ..' if len(rows) > 3 else ''}, more than {math.expm1(STRANGE_ROW):.0%} "
+        text += "off what the rows around lead one to expect."
+    else:  # of however few
+        far = np.flatnonzero(np.nan_to_num(change) > FAR_ABOVE)
+        if not 0 < len(far) <= max(1, 0.05 * len(change)):
+            return
+        rows = surface.frame.index[far].tolist()
+        text = f"row {rows[0]} has a {name!r} loss of {math.exp(surface.loss[far[0]]):.4g}, "
+        text += f"{math.exp(change[far[0]]):.1f} times that of its base model."
+    advice = "Look whether this row was measured on the same model and eval; correct it, or leave it out."
+    yield Finding("warning", "outlier-rows", text, advice, data={"rows": rows})
+
+
+def _off_the_others(surface: LossSurface) -> list[int]:
+    """Return which single rows lie off their own run, or off all rows where runs have one each; none where many do."""
     order = np.lexsort((_along(surface.frame), surface.run))
     loss, run = surface.loss[order], surface.run[order]
     inner = np.zeros(len(loss), dtype=bool)
@@ -261,18 +291,9 @@ def outlier_rows(surface: LossSurface) -> Iterator[Finding]:
         off[last] = gap if gap > max(2.0 * STRANGE_ROW, float(np.ptp(below))) else off[last]
     strange = order[np.abs(off) > STRANGE_ROW]
     if not 0 < len(strange) <= max(2, 0.05 * len(loss)):
-        return
-    rows = surface.frame.index[np.sort(strange)].tolist()
-    values = ", ".join(f"{value:.4g}" for value in surface.frame.loc[rows[:3], "loss"])
-    where = f"row {rows[0]} has" if len(rows) == 1 else f"rows {listed(map(str, rows), 5)} have"
-    yield Finding(
-        "warning",
-        "outlier-rows",
-        f"{where} a loss of {values}{' ..' if len(rows) > 3 else ''}, more than {math.expm1(STRANGE_ROW):.0%} off what "
-        "the rows around lead one to expect.",
-        "Look whether this row was measured on the same model and eval; correct it, or leave it out.",
-        data={"rows": rows},
-    )
+        return []
+    rows: list[int] = surface.frame.index[np.sort(strange)].tolist()
+    return rows
 
 
 def unexplained_losses(surface: LossSurface) -> Iterator[Finding]:

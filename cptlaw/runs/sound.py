@@ -46,7 +46,6 @@ SEEDS_DIFFER = 0.1  # the same of base models that differ in their seed alone; .
 REPLAY_LEARNS = 0.5  # share of old data up to which training lowers the loss on the new corpus
 RISEN, LEAST_RISEN, MANY_RISEN = 0.05, 3, 0.15  # log loss above the base; rows and share of them; .017 was measured
 RISEN_BY_OLD = 0.2  # log loss on the old corpus above the base, in runs of which half is of it; .141 was measured
-FAR_ABOVE = 1.6  # log loss of single rows above the base; 1.4 was measured, without replay
 COARSE = 0.003  # step of rounded losses, as a share of the loss: as much as two seeds differ
 
 
@@ -117,7 +116,7 @@ def _of_eval(runs: Runs, name: str, rows: pd.DataFrame, worse: frozenset[str], s
     yield from _against_base(runs.role(name), name, adapted, base)
     surface = LossSurface(adapted)
     yield from outlier_runs(surface)
-    yield from [*outlier_rows(surface)] or _far_above_base(name, adapted, base)
+    yield from outlier_rows(surface, name, base)
     if worse:  # which may have collapsed; laws are fitted to the best
         rows = rows[~rows["run"].isin(worse)]
         surface = LossSurface(_adapted(rows))
@@ -343,22 +342,6 @@ def _risen(name: str, adapted: pd.DataFrame, base: Floats) -> Iterator[Finding]:
         "Look whether losses stand in the rows of their runs, and whether all were measured on one eval.",
         data={"rows": risen, "of": len(change)},
     )
-
-
-def _far_above_base(name: str, adapted: pd.DataFrame, base: Floats) -> Iterator[Finding]:
-    """Say which single rows, of however few, lie farther above their base model than forgetting was ever seen to go."""
-    change = np.log(adapted["loss"].to_numpy(dtype=float) / base)
-    far = np.nan_to_num(change) > FAR_ABOVE
-    if 0 < far.sum() <= max(1, 0.05 * len(far)):
-        place = int(np.flatnonzero(far)[0])
-        yield Finding(
-            "warning",
-            "outlier-rows",
-            f"row {adapted.index[place]} has a {name!r} loss of {adapted['loss'].iloc[place]:.4g}, "
-            f"{math.exp(change[place]):.1f} times that of its base model.",
-            "Look whether this row was measured on the same model and eval; correct it, or leave it out.",
-            data={"rows": adapted.index[far].tolist()},
-        )
 
 
 def _equal_evals(tables: dict[str, pd.DataFrame]) -> Iterator[Finding]:

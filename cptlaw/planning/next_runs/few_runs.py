@@ -18,17 +18,14 @@ from numpy.typing import NDArray
 from cptlaw.fitting.auto.average import Average
 from cptlaw.fitting.point_covariance import moments
 from cptlaw.fitting.study_prior import (
-    GUESSED,
-    GUESSED_BESIDE,
     JITTER,
-    MEASURED,
-    OPEN,
-    RUNS,
     base_loss,
     base_model_of,
+    doubt_of_base,
     inflation,
     last_points,
     usual_inputs,
+    widening,
 )
 from cptlaw.laws.calculus import Array
 
@@ -45,10 +42,10 @@ class FewRuns:
         Covariance of the changes from the base model as the studies have them, of all but the base models.
     base
         The place of each one's base model.
-    near, unread
-        By how much a base model was measured, and whether no law reads it, (u,) each.
-    guessed
-        Variance of a guess of the log loss of a base model that was not measured.
+    kept, guess
+        What is left of the laws' doubt about a base model's loss, as a factor, and the variance beside it, (u,) each.
+    trained
+        The same variance where the base model was measured, as that of a candidate is, (u,).
     n_candidates, n_runs
         How many of the rows are candidates, and of how many runs the table is; the others are those of its runs.
     noise
@@ -60,9 +57,9 @@ class FewRuns:
     by_laws: Array
     by_studies: Array
     base: NDArray[np.intp]
-    near: Array
-    unread: NDArray[np.bool_]
-    guessed: float
+    kept: Array
+    guess: Array
+    trained: Array
     n_candidates: int
     n_runs: int
     noise: float
@@ -91,13 +88,13 @@ class FewRuns:
         every = alone.asked(pd.concat([rows, bases], ignore_index=True))
         mean, _, by_laws = moments(alone, every, len(every))
         near = np.array([base_loss(alone, one)[1] for _, one in bases.iterrows()])
-        guessed = (GUESSED if fit.base.empty else GUESSED_BESIDE) ** 2
         unread = ~np.isfinite(mean)  # by any law: all that is known of such a base model is what was measured
         by_laws[unread], by_laws[:, unread] = 0.0, 0.0
         by_studies = fit.study_prior.changes(fit.role, rows)[1].matrix
         count = int(fit.data["run"].nunique())
         base, of_bases = np.asarray(len(rows) + model, dtype=np.intp), unread[len(rows) :]
-        whole = cls(by_laws, by_studies, base, near, of_bases, guessed, len(candidates), count, noise)
+        guess, trained = (doubt_of_base(fit, one, of_bases) for one in (near, np.ones(len(near))))
+        whole = cls(by_laws, by_studies, base, 1.0 - near, guess, trained, len(candidates), count, noise)
         return replace(whole, floor=floor * whole.variance, places=np.arange(len(candidates), dtype=np.intp))
 
     def take(self, places: NDArray[np.intp]) -> FewRuns:
@@ -129,21 +126,17 @@ class FewRuns:
         own = np.hstack([np.zeros((c, 1), dtype=np.intp), new, np.tile(np.arange(first, last), (c, 1))])
         m, base = own.shape[1], self.base[own]
         of = np.hstack([own, base])
-        # How sure laws are of what few runs leave open is itself hardly known, and the better the more there are.
         count = self.n_runs + new.shape[1]
-        wider = 1.0 + (RUNS / count) ** 2
-        laws = wider * self.by_laws[of[:, :, None], of[:, None, :]]
+        laws = widening(count) * self.by_laws[of[:, :, None], of[:, None, :]]
         for place in range(1, 1 + new.shape[1]):
             moved = laws[:, :, place]
             laws = laws - moved[:, :, None] * moved[:, None, :] / (moved[:, place] + self.noise)[:, None, None]
         # Whoever trains a run measures its base model.
         u = base - last
         with_new = (base[:, :, None] == base[:, None, 1 : 1 + new.shape[1]]).any(axis=2)
-        near = np.where(with_new, 1.0, self.near[u])
-        kept = np.hstack([np.ones((c, m)), 1.0 - near])
+        kept = np.hstack([np.ones((c, m)), np.where(with_new, 0.0, self.kept[u])])
         laws = laws * kept[:, :, None] * kept[:, None, :]
-        left = np.where(self.unread[u], OPEN * (1.0 - near) / np.maximum(near, JITTER), (1.0 - near) * self.guessed)
-        guess = left + np.where(self.unread[u], 1.0, near) * MEASURED**2
+        guess = np.where(with_new, self.trained[u], self.guess[u])
         laws[:, m:, m:] += np.where(base[:, :, None] == base[:, None, :], guess[:, :, None], 0.0)
         to_change = laws[:, :, :m] - laws[:, :, m:]
         change = to_change[:, :m] - to_change[:, m:]
