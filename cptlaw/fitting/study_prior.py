@@ -11,7 +11,7 @@ Axes: n = points, k = runs, u = base models.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 
 MOST_RUNS = 12  # whose changes say how far this study is from the usual one
 # The variance of what the studies say grows as 1 + (runs / RUNS)^4: laws were ahead of it wherever runs were many. From
-# MANY runs on it would move nothing that is printed, and is left out.
-RUNS, MANY = 12.0, 30
+# MANY runs on it would move nothing that is printed, and is left out. That of laws grows as 1 + (RUNS / runs)^2, and
+# fewer than LEAST count as so many: what laws say of one run they say by their priors (`python -m studies few_runs`).
+RUNS, MANY, LEAST = 12.0, 30, 5.0
 CHUNK = 100  # base models whose points are computed side by side
 SAME = 1e-6  # relative difference up to which two sizes or budgets are one
 # By how much a law's own loss without tokens misses the base model's, as a standard deviation in logs: a base model
@@ -143,7 +144,7 @@ def widening(n_runs: ArrayLike) -> Array:
 
     It falls with the runs.
     """
-    return np.asarray(1.0 + (RUNS / np.asarray(n_runs, dtype=float)) ** 2)
+    return np.asarray(1.0 + (RUNS / np.maximum(np.asarray(n_runs, dtype=float), LEAST)) ** 2)
 
 
 def guessed_spread(base: pd.DataFrame) -> float:
@@ -215,13 +216,13 @@ def _conditioned(fit: Fit, prior: StudyPrior, points: Columns, runs: pd.DataFram
     base, of_run = n + k + model, k + model[n:]  # row of the base model of each point and run; column of each run's
     expected, doubt = prior.changes(fit.role, both.assign(tokens=np.where(silent, 1.0, both["tokens"])))
     surprise = expected - (mean[: n + k] - mean[base])
-    doubt = replace(doubt, loadings=np.where(silent[:, None], 0.0, doubt.loadings))
+    doubt = doubt.at_trained(~silent)
     grown = inflation(count)
     turned = together[:, :k] - together[:, of_run]
     of_runs = (turned[: n + k] - turned[base]) + grown * doubt.shared_with(slice(n, None))
     among = of_runs[n:] + np.diag(grown * doubt.own[n:] + JITTER)
     with_base, at_base = together[np.arange(n), k + model[:n]], together[base[:n], k + model[:n]]
-    by_studies = np.where(silent[:n], NO_WORD, grown * (np.sum(doubt.loadings[:n] ** 2, axis=1) + doubt.own[:n]))
+    by_studies = np.where(silent[:n], NO_WORD, grown * doubt.variance[:n])
     of_change = variance[:n] - 2.0 * with_base + at_base
     alone = of_change + by_studies + JITTER
     # Each point with the runs: what is said of a point does not depend on what else is asked.

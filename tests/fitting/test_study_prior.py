@@ -61,5 +61,25 @@ def test_doubt_of_changes_is_shared_and_own(fit):
     doubt = StudyPrior("language").changes("source", rows)[1]
     assert np.linalg.eigvalsh(doubt.matrix).min() > 0
     apart = np.exp(-np.abs(doubt.places[0] - doubt.places[1]).sum() / forgetting_and_gain.FADES)
-    assert doubt.matrix[0, 1] == pytest.approx(apart * doubt.loadings[0] @ doubt.loadings[1])
+    everywhere, peculiar = doubt.everywhere[0] @ doubt.everywhere[1], doubt.peculiar[0] @ doubt.peculiar[1]
+    assert doubt.matrix[0, 1] == pytest.approx(everywhere + apart * peculiar)
+    assert np.diag(doubt.matrix) == pytest.approx(doubt.variance)
     assert np.all(doubt.own > 0)
+
+
+def test_what_nobody_told_of_a_study_is_the_same_at_any_distance():
+    """The kind of shift of runs at 405M is that of a model of 10B; how this study differs from others is not."""
+    far = pd.DataFrame({"n_params": [405e6, 10e9], "ptpp": 740.0, "tokens": [5e10, 5e10], "replay": 0.1})
+    told, untold = (StudyPrior(shift, lr_pretrain=3e-4).changes("target", far)[1].matrix for shift in ("near", None))
+    doubt = StudyPrior("near", lr_pretrain=3e-4).changes("target", far.assign(lr_peak=1e-4))[1]
+    of_study = (doubt.peculiar @ doubt.peculiar.T)[0, 1]
+    kept = doubt.shared_with(slice(None))[0, 1] - (doubt.everywhere @ doubt.everywhere.T)[0, 1]
+    assert 0 < kept < 0.5 * of_study
+    assert untold[0, 1] > told[0, 1]
+
+
+def test_from_fewer_than_five_runs_laws_are_as_unsure_as_from_five():
+    count = np.arange(1, 31)
+    wide = study_prior.widening(count)
+    assert (wide[:5] == wide[4]).all()
+    assert (np.diff(wide[4:]) < 0).all()

@@ -22,7 +22,7 @@ made yet. `python -m studies learn_studies` learns the numbers beside this file;
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
@@ -51,12 +51,10 @@ NEW = 0.3  # log of a base model's target loss over its source loss: the mean ov
 NEW_SPREAD = 0.3  # and its standard deviation over them
 SHIFT_SPREAD = 0.45  # of the log amplitude of forgetting between kinds of shift
 LEFT = 0.35  # exponent of what a base model of so many tokens per parameter has left to learn
-# E-folds of size, budget, tokens and replay (from its first twentieth on) over which what is peculiar to a study fades:
-# it is never the same curve times a number. Of 4, 10, 20 and no end, 10 has the least interval score of forgetting at
-# other sizes and budgets than those of two to six runs of five tables of ours, all seen (.272; 20 has .277, no end
-# .335), and 20 is the least with which no pilot that is advised makes an answer less sure. Of four fifths .70 were
-# inside then, .57 without end.
-FADES, TWENTIETH = 20.0, 0.05
+# E-folds of size, budget, tokens, replay (from its first twentieth on) and rate over which what is peculiar to a study
+# fades: it is never the same curve times a number. Of 4, 10, 20, 40 and no end 4 has the least interval score over
+# forecasts from few runs (`python -m studies few_runs`), on five tables of ours and on public ones of 20M to 150M.
+FADES, TWENTIETH = 4.0, 0.05
 FLOOR = 0.004  # standard deviation of one outcome, at most a quarter of it: seeds, and two printed decimals of a loss
 
 
@@ -97,10 +95,10 @@ class Learned:
     def joint(self, outcome: Outcome, frame: pd.DataFrame) -> Array:
         """Return the covariance (n, n) of the logs of the first part of an outcome, at rows of one new study."""
         at = _Curve.of(self, outcome, frame)
-        spread = at.gradient @ self.covariance @ at.gradient.T + self.between_amplitude**2
-        spread += self.between_reach**2 * np.outer(at.slope, at.slope)
         places = places_of(frame)
-        return np.asarray(spread * alike(places, places) + self.noise**2 * np.eye(len(frame)))
+        between = self.between_amplitude**2 + self.between_reach**2 * np.outer(at.slope, at.slope)
+        everywhere = at.gradient @ self.covariance @ at.gradient.T
+        return np.asarray(everywhere + between * alike(places, places) + self.noise**2 * np.eye(len(frame)))
 
 
 @cache
@@ -403,15 +401,30 @@ def _outlook(chosen: Learned, outcome: Outcome, at: _Curve, frame: pd.DataFrame,
 
 @dataclass(frozen=True)
 class Doubt:
-    """Covariance of n rows: what they share, the less the farther they lie apart, and what each has of its own."""
+    """Covariance of n rows: by what nobody knows anywhere, what is peculiar to a study, and what each has of its own.
 
-    loadings: Array  # (n, causes)
+    The second is shared the less the farther rows lie apart: a study is never the usual curve times a number.
+    """
+
+    everywhere: Array  # loadings, (n, causes)
+    peculiar: Array  # the same, (n, causes)
     own: Array  # (n,)
-    places: Array  # (n, 4), as `places_of` returns them
+    places: Array  # (n, 5), as `places_of` returns them
 
     def shared_with(self, some: slice) -> Array:
         """Return the covariance of what all rows share with some of them, (n, m)."""
-        return np.asarray(self.loadings @ self.loadings[some].T * alike(self.places, self.places[some]))
+        peculiar = self.peculiar @ self.peculiar[some].T * alike(self.places, self.places[some])
+        return np.asarray(self.everywhere @ self.everywhere[some].T + peculiar)
+
+    @property
+    def variance(self) -> Array:
+        """The variance of each row, (n,)."""
+        return np.asarray(np.sum(self.everywhere**2, axis=1) + np.sum(self.peculiar**2, axis=1) + self.own)
+
+    def at_trained(self, trained: Array) -> Doubt:
+        """Return the same where rows are trained, and no doubt that is shared where they are not, (n,)."""
+        at = trained[:, None]
+        return replace(self, everywhere=np.where(at, self.everywhere, 0.0), peculiar=np.where(at, self.peculiar, 0.0))
 
     @property
     def matrix(self) -> Array:
@@ -420,11 +433,10 @@ class Doubt:
 
 
 def places_of(frame: pd.DataFrame) -> Array:
-    """Return where rows lie: logs of size, budget, tokens and replay, (n, 4)."""
+    """Return where rows lie: logs of size, budget, tokens, replay and peak rate, (n, 5)."""
     columns = [frame[name].to_numpy(dtype=float) for name in ("n_params", "ptpp", "tokens")]
-    return np.asarray(
-        np.log(np.column_stack([*columns, frame["replay"].to_numpy(dtype=float) + TWENTIETH])), dtype=float
-    )
+    replay, peak = frame["replay"].to_numpy(dtype=float) + TWENTIETH, _rates(frame)[0]
+    return np.asarray(np.log(np.column_stack([*columns, replay, peak])), dtype=float)
 
 
 def alike(at: Array, others: Array) -> Array:
@@ -439,8 +451,8 @@ def changes(outcome: Outcome, frame: pd.DataFrame, *, known_shift: bool = True) 
     """
     median, doubts = _median_and_doubts(outcome, frame, known_shift)
     centre, parts = -median if outcome == "gain" else np.log1p(median), doubts.values()
-    loadings, own = np.hstack([one.loadings for one in parts]), np.sum([one.own for one in parts], axis=0)
-    return centre, Doubt(loadings, own, places_of(frame))
+    everywhere, peculiar = (np.hstack([getattr(one, name) for one in parts]) for name in ("everywhere", "peculiar"))
+    return centre, Doubt(everywhere, peculiar, np.sum([one.own for one in parts], axis=0), places_of(frame))
 
 
 def doubt_of_changes(outcome: Outcome, frame: pd.DataFrame, known_shift: bool = True) -> dict[str, Doubt]:
@@ -464,11 +476,8 @@ def _median_and_doubts(outcome: Outcome, frame: pd.DataFrame, known_shift: bool)
     at = _Curve.of(chosen, outcome, frame)
     outlook = _outlook(chosen, outcome, at, frame, None)
     missing = _of_missing_inputs(chosen, at, frame)
-    between = [
-        np.full(len(frame), chosen.between_amplitude),
-        at.slope * chosen.between_reach,
-        np.full(len(frame), 0.0 if known_shift else SHIFT_SPREAD),
-    ]
+    between = [np.full(len(frame), chosen.between_amplitude), at.slope * chosen.between_reach]
+    of_shift = np.full(len(frame), 0.0 if known_shift else SHIFT_SPREAD)
     median = outlook.part + outlook.rest - outlook.replay_gain
     scale = np.ones(len(frame)) if outcome == "gain" else 1.0 / (1.0 + median)
     of_part = scale * outlook.part
@@ -476,12 +485,13 @@ def _median_and_doubts(outcome: Outcome, frame: pd.DataFrame, known_shift: bool)
     regained = scale * chosen.between_back * at.amplitude * at.regained
     replay_gain = scale * outlook.replay_gain * outlook.replay_gain_spread
     floor = scale * at.noise_floor
-    none, places = np.zeros(len(frame)), places_of(frame)
-    of_form = np.column_stack([*(of_part * one for one in between), regained, replay_gain])
+    none, no_cause, places = np.zeros(len(frame)), np.zeros((len(frame), 0)), places_of(frame)
+    peculiar = np.column_stack([*(of_part * one for one in between), regained])
+    of_study = np.column_stack([of_part * of_shift, replay_gain])
     return median, {
-        "parameters": Doubt(of_part[:, None] * np.column_stack([coefficients, *missing]), none, places),
-        "form": Doubt(of_form, none, places),
-        "noise": Doubt(np.zeros((len(frame), 0)), (of_part * chosen.noise) ** 2 + floor**2, places),
+        "parameters": Doubt(of_part[:, None] * np.column_stack([coefficients, *missing]), no_cause, none, places),
+        "form": Doubt(of_study, peculiar, none, places),
+        "noise": Doubt(no_cause, no_cause, (of_part * chosen.noise) ** 2 + floor**2, places),
     }
 
 
