@@ -28,7 +28,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from cptlaw.errors import UsageError, did_you_mean
@@ -421,7 +421,7 @@ class Doubt:
         """The variance of each row, (n,)."""
         return np.asarray(np.sum(self.everywhere**2, axis=1) + np.sum(self.peculiar**2, axis=1) + self.own)
 
-    def at_trained(self, trained: Array) -> Doubt:
+    def at_trained(self, trained: NDArray[np.bool_]) -> Doubt:
         """Return the same where rows are trained, and no doubt that is shared where they are not, (n,)."""
         at = trained[:, None]
         return replace(self, everywhere=np.where(at, self.everywhere, 0.0), peculiar=np.where(at, self.peculiar, 0.0))
