@@ -5,6 +5,7 @@
   parameters that only domains tell (E, F, mu, w2), so two domains do not determine it: beside the rows alone stands
   what a user gets, `cl.fit` with its usual priors;
 - the general loss: how far it is below the base model's, k2, by share of the general corpus. K2 to K4 need it above 0.
+  The same without re-warm-up: base models that were never annealed, whose runs go on at their rate.
 
 Run it as ``python -m studies dcpt_domains`` (minutes) or with ``--small`` (seconds).
 """
@@ -18,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 import cptlaw as cl
-from studies.harness import show, write_result
+from studies.harness import MEASURED, show, write_result
 from studies.papers.dcpt_cross_domain import FORMS
 
 # R2 of the paper, general and domain loss: all six domains (table 7), two of six held out (table 8).
@@ -130,7 +131,20 @@ def general(runs: cl.Runs) -> pd.DataFrame:
 
     At share 1 nothing is forgotten: what is left of the rise is re-warm-up, the rate above the last of pre-training.
     """
-    table = of_eval(runs, "source")
+    return _below_base(of_eval(runs, "source"))
+
+
+def stable(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the same by domain, of runs that go on at the rate of base models that were never annealed."""
+    source = frame[frame["eval"] == "source"]
+    parts = []
+    for domain in sorted(source["domain"].dropna().unique()):
+        found = _below_base(source[(source["tokens"] == 0) | (source["domain"] == domain)])
+        parts.append(found.assign(domain=domain)[["domain", *found.columns]])
+    return pd.concat(parts, ignore_index=True)
+
+
+def _below_base(table: pd.DataFrame) -> pd.DataFrame:
     base = table[table["tokens"] == 0].groupby("n_params")["loss"].mean()
     adapted = table[table["tokens"] > 0]
     ends = adapted.loc[adapted.groupby(["domain", "run"], observed=True)["tokens"].idxmax()]
@@ -151,7 +165,13 @@ def main() -> None:
     runs = cl.examples.load("domains")
     starts, choices = (2, 1) if asked.small else (8, 6)
     runs = runs.where("n_params < 50000") if asked.small else runs
-    made = {"general": general(runs), "all": all_domains(runs, starts), "pairs": pairs(runs, starts, choices)}
+    without = stable(pd.read_csv(MEASURED / "domains_stable.csv"))
+    made = {
+        "general": general(runs),
+        "stable": without,
+        "all": all_domains(runs, starts),
+        "pairs": pairs(runs, starts, choices),
+    }
     print(show(made))
     if asked.write:
         write_result("dcpt_domains", made)

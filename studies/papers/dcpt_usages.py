@@ -14,6 +14,14 @@ The mixes of usages 1 and 2 are trained for themselves, and lie between measured
     python -m studies collect_runs studies/recipes/domains_planned.yaml --store runs/en-fr \\
         -o studies/measured/domains.csv
     python -m studies dcpt_usages        # what they measured, beside the nine ratios
+
+Usage 2 has an optimum within the ratios on Python, at four sizes of `domains`. A second seed of base models and runs
+was trained for it, at the ratio that L3 names from the first, and at five others:
+
+    cptlaw sweep studies/recipes/domains_python_again.yaml -o runs/usages --workers 1
+    python -m studies collect_runs studies/recipes/domains_python_again.yaml --store runs/usages \\
+        -o studies/measured/domains_again.csv
+    python -m studies dcpt_usages --write
 """
 
 from __future__ import annotations
@@ -24,7 +32,7 @@ import numpy as np
 import pandas as pd
 
 import cptlaw as cl
-from studies.harness import MEASURED, SWEEPS
+from studies.harness import MEASURED, SWEEPS, show, write_result
 from studies.papers.dcpt_real_runs import PLANNED_FROM, held
 
 PLANS = MEASURED
@@ -190,10 +198,53 @@ def usage_three(runs: cl.Runs) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def named_by_the_first_seed(target: pd.DataFrame) -> dict[float, float]:
+    """Return the replay that L3 names for 4 tokens of the domain per parameter, by size, as `planned` does at one."""
+    own = target["tokens"] * (1 - target["replay"])
+    early = target[(own < FITTED_ATPP * target["n_params"]) & (target["replay"] < 1)].reset_index(drop=True)
+    law = cl.fit("dcpt-l3", early, on="target", starts=12, restraint="none")
+    named = {}
+    for size in sorted(target["n_params"].unique()):
+        mixes = pd.DataFrame({"n_params": size, "replay": 1 - SHARES, "tokens": DOMAIN_ATPP * size / SHARES})
+        named[float(size)] = round(1 - float(SHARES[int(np.argmin(law.predict(mixes)))]), 3)
+    return named
+
+
+def two_seeds(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
+    """Return usage 2 on Python by size and seed: what the named replay measured, beside none and the best ratio."""
+    rows = []
+    for seed, frame in enumerate((first, second)):
+        target = frame[(frame["eval"] == "target") & (frame["tokens"] > 0) & (frame["domain"].astype(str) == "python")]
+        if not seed:
+            named = named_by_the_first_seed(target)
+        for size, runs in target.groupby("n_params"):
+            replays, losses = _at_domain_tokens(runs, DOMAIN_ATPP * float(size))
+            at = named[float(size)]
+            nearest = int(np.argmin(np.abs(replays - at)))  # trained for itself, or between two that were
+            is_trained = abs(replays[nearest] - at) < 0.005
+            mine = float(losses[nearest] if is_trained else np.interp(at, replays, losses))
+            best = int(np.argmin(losses))
+            rows.append(
+                {
+                    "seed": str(seed),
+                    "parameters": f"{float(size) / 1e3:.0f}K",
+                    "replay named by the first seed": f"{at:.2f}",
+                    "loss there": f"{mine:.4f}",
+                    "without replay": f"{losses[0]:.4f}",
+                    "best ratio": f"{replays[best]:.2f}",
+                    "best loss": f"{losses[best]:.4f}",
+                    "named below none, %": f"{100 * (1 - mine / losses[0]):.2f}",
+                    "named above the best, %": f"{100 * (mine / losses[best] - 1):.2f}",
+                }
+            )
+    return pd.DataFrame(rows)
+
+
 def main() -> None:
     """Make the plans, or score what was trained."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="?", choices=("plan", "score"), default="score")
+    parser.add_argument("--write", action="store_true", help="keep usage 2 of both seeds in studies/results")
     asked = parser.parse_args()
     runs = cl.examples.load("domains")
     if asked.what == "plan":
@@ -203,6 +254,11 @@ def main() -> None:
         plans.to_csv(PLANS / "usages.csv", index=False, float_format="%.6g")
         (SWEEPS / "domains_planned.yaml").write_text(recipe(plans), encoding="utf-8")
         return
+    again = {"two-seeds": two_seeds(runs.frame, pd.read_csv(PLANS / "domains_again.csv").assign(domain="python"))}
+    if asked.write:
+        write_result("dcpt_usages", again)
+        return
+    print(show(again))
     rows = scored(pd.read_csv(PLANS / "usages.csv"), pd.read_csv(PLANS / "domains.csv"), runs)
     print("## Usages 1 and 2, trained\n\n" + rows.to_string(index=False, float_format="{:.4f}".format, na_rep="-"))
     if runs.frame["n_params"].nunique() > 1:

@@ -73,6 +73,27 @@ def test_usages_were_planned_from_the_rows_and_trained(named_study):
     assert rows["loss above best"].abs().max() < 0.02
 
 
+def test_some_english_pays_for_python_on_a_second_seed_too(named_study, monkeypatch):
+    script = named_study("dcpt_usages")
+    named = {30352.0: 0.302, 45936.0: 0.192, 75072.0: 0.05, 124672.0: 0.0}  # trained for themselves
+    monkeypatch.setattr(script, "named_by_the_first_seed", lambda target: named)
+    again = pd.read_csv(script.PLANS / "domains_again.csv").assign(domain="python")
+    found = script.two_seeds(cl.examples.load("domains").frame, again).set_index(["seed", "parameters"]).astype(float)
+    assert (found.loc["0", "best ratio"] > 0).all()
+    assert (found.loc["1", "best ratio"][["30K", "46K"]] > 0).all()
+    assert (found.loc["1", "named below none, %"][["30K", "46K"]] > 0.1).all()
+    assert (found.loc["1", "named above the best, %"][["30K", "46K"]] < 0.3).all()
+
+
+def test_the_general_loss_rises_without_re_warm_up_too(named_study):
+    script = named_study("dcpt_domains")
+    found = script.stable(pd.read_csv(script.MEASURED / "domains_stable.csv"))
+    shares = found.drop(columns=["domain", "parameters"]).astype(float)
+    assert sorted(found["domain"].unique()) == ["french", "german", "python"]
+    assert (shares.drop(columns="share 1.00") < 0).all(axis=None)
+    assert (shares["share 1.00"] > 0).all()
+
+
 def test_the_cost_of_cells_counts_a_trunk_once(named_study):
     script = named_study("measured_anchors")
     cells = pd.DataFrame({"n_params": [1e4, 1e4, 2e4], "ptpp": [31.0, 279.0, 31.0], "tokens": [1e5, 1e5, 2e5]})
