@@ -3,8 +3,9 @@
     python tests/counting.py            what each work costs now, beside tests/counts.yaml
     python tests/counting.py --write    write that into tests/counts.yaml
 
-Counted are fits, evaluations of a law's objective in searches and polishes, the rows that these go over, and files that
-are written. `tests/test_counts.py` holds each work to its count and a tenth more.
+Counted are fits, evaluations of a law's objective in searches and polishes, the rows that these go over, how often
+studies are asked beside few runs, and files that are written. `tests/test_counts.py` holds each work to its count and
+a tenth more.
 """
 
 import argparse
@@ -20,6 +21,7 @@ import yaml
 
 import cptlaw as cl
 from cptlaw import examples
+from cptlaw.fitting import study_prior
 from cptlaw.fitting.fit_cache import FITS
 from cptlaw.fitting.solving import varpro
 from cptlaw.fitting.solving.objective import Objective
@@ -31,6 +33,7 @@ OUT_OF_REACH = {"n_params": 124672, "ptpp": 279, "max_forgetting": "21%", "risk"
     "max_target_loss": 1.8,
     "base_source_loss": 1.7293,
 }
+FEW = {"n_params": 1e6, "ptpp": 31, "tokens": "10M"}  # asked of four runs at 75K
 POINT = "n_params=124672,tokens=1M,replay=25%,ptpp=279,lr_peak=3e-3"
 
 
@@ -40,6 +43,7 @@ def counted():
     counts = collections.Counter(fits=0, evaluations=0, rows=0)
     fitting = importlib.import_module("cptlaw.fitting.fit_rows")
     minimise, evaluate, search = fitting.minimise, Objective.evaluate, varpro._evaluate
+    conditioned = study_prior._conditioned
 
     def counted_fit(*args, **how):
         counts["fits"] += 1
@@ -55,7 +59,12 @@ def counted():
         counts["rows"] += problem.n * len(z)
         return search(problem, z, *how, **more)
 
+    def counted_studies(*asked):
+        counts["studies"] += 1
+        return conditioned(*asked)
+
     with (
+        mock.patch.object(study_prior, "_conditioned", counted_studies),
         mock.patch.object(fitting, "minimise", counted_fit),
         mock.patch.object(Objective, "evaluate", counted_polish),
         mock.patch.object(varpro, "_evaluate", counted_search),
@@ -67,6 +76,8 @@ def works():
     """Yield what users do, as (name, counts, files written), each after those before it."""
     folder = Path(tempfile.mkdtemp(prefix="cptlaw-"))
     runs = examples.load("en-fr-pilot")
+    few = runs.where("n_params == 75072 and ptpp == 31").frame
+    few = few[few["run"].isin([*few.loc[few["tokens"] > 0, "run"].unique()[:4], *few.loc[few["tokens"] == 0, "run"]])]
     fits = {}
 
     def keep(role):
@@ -88,6 +99,8 @@ def works():
         "README's answer": lambda: cl.answer(runs, **README),
         "the same question again": lambda: cl.answer(examples.load("en-fr-pilot"), **README),
         "another limit": lambda: cl.answer(runs, **README | {"max_forgetting": "30%"}),
+        "an answer from four runs": lambda: cl.answer(few, **FEW, max_forgetting="25%"),
+        "another limit to four runs": lambda: cl.answer(few, **FEW, max_forgetting="20%"),
         "both losses kept in files": lambda: [keep(role) for role in ("target", "source")],
         "a forecast from files": lambda: [fit.forecast(POINT) for fit in from_files()],
         "a plan from files": lambda: cl.plan.trade_off(*from_files(), **README),
