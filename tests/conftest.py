@@ -1,5 +1,6 @@
 """What many tests share: the command line in this process, studies by their names, pages in a browser."""
 
+import gc
 import importlib
 import os
 import sys
@@ -17,6 +18,14 @@ settings.register_profile("any-machine", deadline=None, suppress_health_check=[H
 settings.load_profile("any-machine")
 
 FITS.most_fits = 2_000  # of all tests of a process, where a session of a user has a few dozen
+
+
+gc.disable()  # until the tests are collected: all that is imported for them stays, and was gone over again and again
+
+
+def pytest_collection_finish():
+    """Collect garbage again."""
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items):
