@@ -37,7 +37,9 @@ ASK = """async ({index, searches}) => {
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """Build the site as `make docs` does."""
+    """Build the site as `make docs` does, or take the one that it has built."""
+    if built := os.environ.get("CPTLAW_SITE"):
+        return Path(built)
     folder = tmp_path_factory.mktemp("site")
     subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)],
