@@ -31,7 +31,7 @@ def read_as(desk: Desk, given: Mapping[str, str]) -> dict[str, object]:
     }
 
 
-def answer_page(answer: Any) -> dict[str, Any]:
+def answer_page(answer: cl.Answer) -> dict[str, object]:
     """Return what the page shows of an answer; every number is text of the answer itself."""
     findings = list(dict.fromkeys(answer.findings))
     above = [one for one in findings if one.code == "extrapolation" and one.severity != "info"]
@@ -60,7 +60,7 @@ def on_this_page(remedy: Remedy) -> str:
     return f"field {label!r}{value}" if label else ""
 
 
-def answer_figures(answer: Any) -> Iterator[Any]:
+def answer_figures(answer: cl.Answer) -> Iterator[object]:
     """Yield the figures of an answer: both losses along the replay, and what shows its plan best."""
     by_replay: Any = cl.figures.losses_by_replay  # the function, which takes the place of its file
     names = set()

@@ -109,7 +109,7 @@ def estimate(sweep: Sweep, workers: int) -> DryRun:
         return tokens / speeds[str(job.columns["model"])]
 
     runs = [job for job in sweep.jobs if job.kind != "evaluate"]
-    columns: dict[str, Callable[[Job], Any]] = {
+    columns: dict[str, Callable[[Job], object]] = {
         "run": lambda job: job.name,
         "kind": lambda job: job.kind,
         "tokens": lambda job: job.tokens,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import torch
 import transformers
@@ -161,7 +160,7 @@ def enable_loss_in_pieces(model: transformers.PreTrainedModel) -> bool:
     def summed(hidden_tw: torch.Tensor, target_t: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.cross_entropy(head(hidden_tw).float(), target_t, reduction="sum")
 
-    def forward(*args: object, rows_bc: torch.Tensor | None = None, reduction: str = "mean", **given: object) -> Any:
+    def forward(*args: object, rows_bc: torch.Tensor | None = None, reduction: str = "mean", **given: object) -> object:
         if rows_bc is None:
             return plain(*args, **given)
         hidden_tw = backbone(input_ids=rows_bc[:, :-1], use_cache=False)[0].flatten(0, 1)

@@ -31,8 +31,8 @@ def runs_table(sweep: Sweep, store: Store) -> pd.DataFrame:
     base model: a run that starts from one measures the same.
     """
     finished = store.finished_ids()
-    rows: list[dict[str, Any]] = []
-    bases: dict[Any, dict[str, Any]] = {}
+    rows: list[dict[str, object]] = []
+    bases: dict[Any, dict[str, object]] = {}
     domains = {job.columns["domain"] for job in sweep.runs if job.kind == "adapt"}
     along = any(job.kind == "trunk" for job in sweep.runs)
     for job in sweep.runs:
@@ -62,7 +62,7 @@ def _runs_frame(rows: list[dict[str, object]]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*COLUMNS, *mixes]).dropna(axis="columns", how="all")
 
 
-def _row_of_run(job: Job, measured: MeasuredRow) -> dict[str, Any]:
+def _row_of_run(job: Job, measured: MeasuredRow) -> dict[str, object]:
     columns = job.columns
     weight = measured.get("merge_weight", 1.0 if job.definition.get("merge") and measured["step"] else None)
     name = columns.get("run", job.name)

@@ -34,7 +34,7 @@ class Tokenizer:
         The id between documents.
     """
 
-    def __init__(self, encode: Callable[[list[str]], Sequence[Any]], vocabulary: int, separator: int):
+    def __init__(self, encode: Callable[[list[str]], Sequence[object]], vocabulary: int, separator: int):
         self._encode, self.vocabulary, self.separator = encode, vocabulary, separator
         # The narrowest type that holds all ids: prepared texts are read from disk at every step.
         self.dtype = np.dtype(np.uint8 if vocabulary <= 2**8 else np.uint16 if vocabulary <= 2**16 else np.uint32)

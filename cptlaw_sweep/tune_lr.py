@@ -92,7 +92,7 @@ def tune(path: Path, run: Callable[[Sweep], Callable[[Job], float | None]]) -> L
     import pandas as pd
 
     trial = _Trial(path)
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     best: dict[str, float] = {}
     sizes: dict[str, int] = {}
     findings: list[Finding] = []

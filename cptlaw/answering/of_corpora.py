@@ -89,7 +89,7 @@ def from_mixes(runs: Runs, question: Asked, where: str | None = None, seed: int 
 
 def _at(
     row: pd.DataFrame | None, runs: Runs, fitted: object, plan: CorporaPlan
-) -> tuple[tuple[Mapping[str, Any], ...], list[Finding], dict[str, float]]:
+) -> tuple[tuple[Mapping[str, object], ...], list[Finding], dict[str, float]]:
     """Return the runs that would sharpen a forecast at the planned mix, what is wrong with it, and odds of limits."""
     if row is None:
         return (), [], {}
@@ -97,7 +97,7 @@ def _at(
     return cells, trouble, chances(plan.limits, row) if plan.feasible else {}
 
 
-def _without_risk(plain: CorporaPlan, roles: Mapping[str, str], goal: list[str]) -> dict[str, Any]:
+def _without_risk(plain: CorporaPlan, roles: Mapping[str, str], goal: list[str]) -> dict[str, object]:
     """Return the plan that an even chance would allow."""
     return {
         "feasible": plain.feasible,
@@ -240,7 +240,7 @@ def _base(plan: CorporaPlan, roles: Mapping[str, str]) -> float | None:
 
 def _what_if(
     asked: Asked, fits: Mapping[str, Fit], roles: Mapping[str, str], goal: list[str], plan: CorporaPlan
-) -> tuple[Mapping[str, Any], ...]:
+) -> tuple[Mapping[str, object], ...]:
     """Return what twice the tokens would do, and the best of the mixes that were run."""
     row = _planned_point(asked, plan)
     if row is None:

@@ -318,7 +318,7 @@ def _no_limit(question: Asked, fits: Mapping[str, Fit]) -> list[Finding]:
 
 def _next_runs(
     runs: Runs, question: Asked, fits: Mapping[str, Fit], plan: MixPlan
-) -> tuple[tuple[Mapping[str, Any], ...], list[Finding], float | None]:
+) -> tuple[tuple[Mapping[str, object], ...], list[Finding], float | None]:
     """Return the runs worth buying next, why there are none, and for what compute; see `next_runs`."""
     if not plan.feasible or plan.flops is None:
         return (), [], None

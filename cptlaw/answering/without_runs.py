@@ -79,7 +79,7 @@ class Setting:
         """Peak rate of pre-training, as given or as is usual for the size."""
         return self.source.lr_pretrain
 
-    def points(self, replay: Any, tokens: Any, lr_peak: float | None = None) -> pd.DataFrame:
+    def points(self, replay: ArrayLike, tokens: ArrayLike, lr_peak: float | None = None) -> pd.DataFrame:
         """Return mixes as points of a forecast."""
         model = {"n_params": self.n_params, "ptpp": self.ptpp, "lr_peak": lr_peak or self.lr_peak}
         return pd.DataFrame({"replay": np.atleast_1d(replay), "tokens": np.atleast_1d(tokens)}, dtype=float).assign(
@@ -90,7 +90,7 @@ class Setting:
         """Return forgetting at mixes."""
         return self.source.outlook(self.points(replay, tokens, lr_peak))
 
-    def gain(self, replay: Any, tokens: Any, lr_peak: float | None = None) -> studies.Outlook:
+    def gain(self, replay: ArrayLike, tokens: ArrayLike, lr_peak: float | None = None) -> studies.Outlook:
         """Return the gain of the target loss at mixes."""
         counted = tokens if self.unique is None else effective_tokens(tokens, replay, self.unique)
         return self.target.outlook(self.points(replay, counted, lr_peak))
@@ -281,7 +281,7 @@ def _reference(setting: Setting) -> dict[str, Any]:
 
 
 def _other_choices(
-    setting: Setting, question: Asked, plans: Mapping[str, Any], table: tuple[Mapping[str, Any], ...]
+    setting: Setting, question: Asked, plans: Mapping[str, Mapping[str, float]], table: tuple[Mapping[str, float], ...]
 ) -> tuple[Mapping[str, Any], ...]:
     """Return the cheaper, the safer and the run without replay beside a plan."""
     best, risk = plans.get("best"), question.risk or RISK
@@ -532,7 +532,7 @@ def _hardly_moves(setting: Setting, at: Mapping[str, float], name: str) -> bool:
 
 
 def _study_evidence() -> tuple[dict[str, Any], ...]:
-    listed: list[dict[str, Any]] = []
+    listed: list[dict[str, object]] = []
     for outcome in ("forgetting", "gain"):
         for study in studies.learned(outcome).studies:
             listed.append({"outcome": outcome, **study})

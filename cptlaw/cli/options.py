@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def option_group(*decorators: Callable[[Any], Any]) -> Callable[[Command], Command]:
+def option_group(*decorators: Callable[[Any], object]) -> Callable[[Command], Command]:
     """Apply decorators so that the first one stands first in the help."""
 
     def apply(command: Command) -> Command:
@@ -305,7 +305,7 @@ def can_be_answered(reading: Reading) -> bool:
     return not reading.understood and all(one.flag for one in reading.open)
 
 
-def with_answers(asked: Iterable[Question], given: Mapping[str, Any]) -> dict[str, Any]:
+def with_answers(asked: Iterable[Question], given: Mapping[str, object]) -> dict[str, Any]:
     """Ask each question that is open on the terminal, and return how to read with the replies."""
     from cptlaw.runs.question import with_reply
 
@@ -333,7 +333,7 @@ def _reply(known: Mapping[str, str], text: str) -> str:
     return choice
 
 
-def keep_answers(runs: str, given: Mapping[str, Any]) -> Path | None:
+def keep_answers(runs: str, given: Mapping[str, object]) -> Path | None:
     """Keep beside a file how it is to be read, where anything was said of it, and return where."""
     from cptlaw.runs.replies import keep_replies
 

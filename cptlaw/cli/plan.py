@@ -13,6 +13,7 @@ from cptlaw.cli.output import save_beside, show
 from cptlaw.cli.scenario_options import of_scenario
 from cptlaw.errors import UsageError
 from cptlaw.planning import scenario as scenarios
+from cptlaw.signatures import Declared
 
 
 @click.group(cls=Named, context_settings={"help_option_names": ["-h", "--help"]})
@@ -30,7 +31,7 @@ source = click.option("--source", metavar="S.json", help="Fit of the source loss
 needed_source = click.option("--source", required=True, metavar="S.json", help="Fit of the source loss.")
 
 
-def subcommand(name: str, scenario: Any, sides: tuple[Any, ...]) -> Callable[[Callable[[], None]], click.Command]:
+def subcommand(name: str, scenario: Declared, sides: tuple[Any, ...]) -> Callable[[Callable[[], None]], click.Command]:
     """Return a decorator that makes a subcommand out of a docstring, a scenario and the fits that it takes."""
 
     def make(described: Callable[[], None]) -> click.Command:

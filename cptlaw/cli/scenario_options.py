@@ -10,9 +10,10 @@ import click
 from cptlaw.cli.options import Command, option_group
 from cptlaw.planning.options import Entry
 from cptlaw.planning.scenario import options_of
+from cptlaw.signatures import Declared
 
 
-def of_scenario(scenario: Any, but: tuple[str, ...] = ()) -> Callable[[Command], Command]:
+def of_scenario(scenario: Declared, but: tuple[str, ...] = ()) -> Callable[[Command], Command]:
     """Return a decorator that gives a command the options of a scenario.
 
     Parameters
@@ -23,7 +24,8 @@ def of_scenario(scenario: Any, but: tuple[str, ...] = ()) -> Callable[[Command],
         Names to leave out.
     """
     known = {name: option for name, option in options_of(scenario).items() if name not in but}
-    return option_group(*(_option(name, option, name in scenario.__required_keys__) for name, option in known.items()))
+    needed = vars(scenario)["__required_keys__"]
+    return option_group(*(_option(name, option, name in needed) for name, option in known.items()))
 
 
 def _option(name: str, option: Entry, required: bool) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from cptlaw.errors import CptlawError
 from cptlaw.importing import wandb_runs
@@ -69,11 +69,11 @@ def read(
     return reading
 
 
-def _of_logs(source: Any, how: Mapping[str, Any], roles: Mapping[str, Any]) -> Reading:
+def _of_logs(source: str | Path, how: Mapping[str, Any], roles: Mapping[str, Any]) -> Reading:
     return replace(understand(import_logs(source, **how).with_roles(**roles)), label=str(source))
 
 
-def _is_log(source: object) -> bool:
+def _is_log(source: object) -> TypeGuard[str | Path]:
     if not isinstance(source, str | Path):
         return False
     if str(source).startswith(wandb_runs.API) or Path(source).is_dir():

@@ -19,6 +19,7 @@ from cptlaw.forecasting.verbs import load_fit
 from cptlaw.laws import Context
 from cptlaw.planning import MixPlan, Suggestion, suggest
 from cptlaw.planning.cost import Hardware, hardware
+from cptlaw.planning.loss import FitLike
 from cptlaw.planning.plan_fields import PLAN_FIELDS
 from cptlaw.planning.report_scenario import ReportOfRuns
 from cptlaw.planning.scenario import Quantity, documented, read_scenario
@@ -42,8 +43,8 @@ MOST_CELLS = 12
 
 def report(
     runs: RunsLike,
-    target: Any,
-    source: Any = None,
+    target: FitLike,
+    source: FitLike | None = None,
     *,
     plan: MixPlan | None = None,
     progress: Progress | None = None,
@@ -98,7 +99,7 @@ def report(
     tell("scores")
     scores, unfitted = fits_of_scores(table, limits_of(given), fits[0].provenance.get("where"))
     tell("plan")
-    subject = Subject.of(table, fits, scores, given, page.interval, plan)
+    subject = Subject.of(table, fits, scores, given, interval=page.interval, plan=plan)
     held_out = {fit.on: _held_out(table, fit, page.test_where) for fit in fits}
     tell("forecasts")
     forecasts = _forecast_losses(subject)

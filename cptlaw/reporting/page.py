@@ -10,10 +10,9 @@ from __future__ import annotations
 import base64
 import datetime
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -229,7 +228,7 @@ def _policy_digest(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _template_entry(figure: Figure, place: int, markup: Any) -> dict[str, object]:
+def _template_entry(figure: Figure, place: int, markup: Callable[[str], str]) -> dict[str, object]:
     """Return what the template shows of a figure."""
     # An end tag inside a string would end the script.
     text = figure.to_json().replace("<", "\\u003c")

@@ -21,7 +21,7 @@ from cptlaw.writing import file_name
 def commands(
     table: Runs,
     fits: tuple[Fit, ...],
-    at: Mapping[str, Any] | None,
+    at: Mapping[str, object] | None,
     options: Mapping[str, Any],
     interval: float,
 ) -> tuple[str, ...]:
@@ -39,7 +39,8 @@ def commands(
     words += [word for name in scores for word in ("--score", f"{file_name(name)}.json")]
     said = {name: value for name, value in options.items() if value is not None and name != "scores"}
     said |= {} if interval == 0.9 else {"interval": interval}
-    texts: dict[str, Any] = {name: points(said.pop(name), name) for name in IN_POINTS if name in said}
+    texts: dict[str, Mapping[str, float] | str | float | None]
+    texts = {name: points(said.pop(name), name) for name in IN_POINTS if name in said}
     texts |= {name: _number(value) for name, value in said.items()}
     return (*result, command_line([*words, *as_words(ReportOfRuns, texts), "-o", "report.html"]))
 

@@ -65,6 +65,7 @@ class Subject:
         fits: tuple[Fit, ...],
         scores: Mapping[str, ScoreFit],
         given: Mapping[str, Any],
+        *,
         interval: float,
         plan: MixPlan | None = None,
     ) -> Subject:
@@ -140,7 +141,7 @@ def _best_mix(fit: Fit | ScoreFit, given: Mapping[str, object]) -> dict[str, flo
 
 
 def _where_it_matters(
-    fits: tuple[Fit | ScoreFit, ...], given: Mapping[str, Any], model: Mapping[str, Any], plan: MixPlan | None
+    fits: tuple[Fit | ScoreFit, ...], given: Mapping[str, Any], model: Mapping[str, object], plan: MixPlan | None
 ) -> dict[str, object]:
     """Return the point of the forecasts: what was given, then the plan's mix, then the largest that was fitted."""
     here: dict[str, Any] = _best_mix(fits[0], given)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import pandas as pd
 
@@ -15,12 +14,12 @@ from cptlaw.runs.metrics import USUAL_UNIT
 from cptlaw.units import format_percent, format_quantity, format_span
 
 
-def _model_text(here: Mapping[str, Any]) -> str:
+def _model_text(here: Mapping[str, float]) -> str:
     text = f"a model of {format_quantity(float(here['n_params']), 4)} parameters" if "n_params" in here else "the model"
     return text + (f" pre-trained on {float(here['ptpp']):.4g} tokens per parameter" if "ptpp" in here else "")
 
 
-def question(plan: MixPlan | None, here: Mapping[str, object]) -> str:
+def question(plan: MixPlan | None, here: Mapping[str, float]) -> str:
     """Return what was asked, as a question."""
     if plan is None:
         return f"What losses will {_model_text(here)} reach {_mix_text(here)}?"
@@ -42,7 +41,7 @@ def limit_text(limit: Limit, plan: MixPlan) -> str:
     return f"{limit.about.replace('_', ' ')} at most {most}"
 
 
-def _mix_text(here: Mapping[str, Any]) -> str:
+def _mix_text(here: Mapping[str, float]) -> str:
     text = f"after {format_quantity(float(here['tokens']), 4)} adaptation tokens" if "tokens" in here else "here"
     return text + (f" with {format_percent(float(here['replay']))} replay" if "replay" in here else "")
 
@@ -101,7 +100,7 @@ def _bound_text(name: str) -> str:
     return words.get(kind) or f"the limit on {kind.removeprefix('max-').replace('-', ' ')}"
 
 
-def limits_kept(plan: MixPlan | None, here: Mapping[str, object]) -> dict[str, tuple[str, float]]:
+def limits_kept(plan: MixPlan | None, here: Mapping[str, float]) -> dict[str, tuple[str, float]]:
     """Return, for each limit of a plan by name, its words and the probability that what is measured will keep it."""
     if plan is None or not plan.feasible:
         return {}

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cptlaw_sweep.integrations.stopping import Advice, StopRule
 
@@ -25,7 +25,7 @@ _HOMES = {
 __all__ = ["Advice", "LawPruner", "LawStopper", "StopRule", "TrainerCallback"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'cptlaw_sweep.integrations' has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOMES[name]), name)

@@ -15,12 +15,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 
 from cptlaw.errors import UsageError, needed_for
+from cptlaw.laws.calculus import Array
 from cptlaw.reporting.images import write_images
 from cptlaw.units import format_percent, format_quantity
 from cptlaw.writing import csv_kind, csv_text, write_text
@@ -139,7 +141,7 @@ def asset(name: str) -> str:
     return (resources.files("cptlaw.reporting") / "assets" / name).read_text(encoding="utf-8")
 
 
-def _single(value: object) -> Any:
+def _single(value: object) -> object:
     """Return JSON of Plotly with its arrays in single precision, which is more than a screen shows."""
     if isinstance(value, list):
         return [_single(item) for item in value]
@@ -151,7 +153,7 @@ def _single(value: object) -> Any:
     return {name: _single(item) for name, item in value.items()}
 
 
-def graph_objects() -> Any:
+def graph_objects() -> ModuleType:
     """Return Plotly's graph objects.
 
     Raises
@@ -161,7 +163,8 @@ def graph_objects() -> Any:
     """
     with needed_for("a figure", "cptlaw[report]"):
         import plotly.graph_objects as go
-    return go
+    module: ModuleType = go
+    return module
 
 
 def blank_drawing(height: int = 420) -> Drawing:
@@ -265,7 +268,9 @@ def bars(value: object, low: object, high: object, **style: object) -> dict[str,
     return {"type": "data", "symmetric": False, "array": high - value, "arrayminus": value - low, **style}
 
 
-def add_band(drawing: Drawing, x: Any, low: Any, high: Any, fill: str, **rest: Any) -> None:
+def add_band(
+    drawing: Drawing, x: Array | pd.Series, low: Array | pd.Series, high: Array | pd.Series, fill: str, **rest: object
+) -> None:
     """Fill the room between two curves along `x`; `rest` goes to the trace."""
     drawing.add_scatter(
         x=[*x, *x[::-1]],
@@ -335,7 +340,7 @@ class Panels:
         above = (12 + 14 * (1 + max(title.count("<br>") for title in titles))) / inner
         gap = 0.0 if columns == 1 else 0.03 if columns > 2 else 0.05
         width, tall = (1 - gap * (columns - 1)) / columns, 1 / rows - above
-        layout: dict[str, Any] = {
+        layout: dict[str, object] = {
             "height": LEGEND + BELOW + inner,
             "margin": {"l": 66, "r": 12, "t": LEGEND, "b": BELOW},
         }
@@ -377,13 +382,13 @@ def _note(text: str, x: float, y: float, **rest: object) -> dict[str, object]:
     return {"text": text, "x": x, "y": y, "xref": "paper", "yref": "paper", "showarrow": False, **rest}
 
 
-def _dotted_paths(layout: Mapping[str, Any]) -> dict[str, Any]:
+def _dotted_paths(layout: Mapping[str, Any]) -> dict[str, object]:
     """Return what a page must relayout, as Plotly.relayout takes it."""
-    result: dict[str, Any] = {"height": layout["height"], "annotations": layout["annotations"]}
+    result: dict[str, object] = {"height": layout["height"], "annotations": layout["annotations"]}
     for name, value in layout.items():
         if name.startswith(("xaxis", "yaxis")):
             result[f"{name}.domain"] = value["domain"]
             result[f"{name}.showticklabels"] = value.get("showticklabels", True)
             result |= {f"{name}.{part}": value[part] for part in ("tickvals", "ticktext") if part in value}
-    plain: dict[str, Any] = json.loads(json.dumps(result))
+    plain: dict[str, object] = json.loads(json.dumps(result))
     return plain

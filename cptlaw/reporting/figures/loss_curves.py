@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.fitting.fit import Fit
+from cptlaw.laws.calculus import Array
 from cptlaw.reporting.figures.figure import AXES, COLOURS, DASHES, SYMBOLS, Drawing, Figure, axis, blank_drawing
 from cptlaw.runs import Runs
 from cptlaw.runs.metrics import loss_unit
@@ -111,7 +111,7 @@ def _different_runs(rows: pd.DataFrame, schedules: Mapping[str, Schedule] | None
     return [str(name) for name in order[:MOST_RUNS]]
 
 
-def _learning_rates(part: pd.DataFrame, schedule: Schedule | None, along: str) -> tuple[Any, Any]:
+def _learning_rates(part: pd.DataFrame, schedule: Schedule | None, along: str) -> tuple[Array, Array]:
     """Return where the learning rate is known, and the rate there; nothing where the table does not tell."""
     if schedule is not None and along == "step":
         rates = schedule.lr[schedule.n_pretrain :]
@@ -124,9 +124,7 @@ def _learning_rates(part: pd.DataFrame, schedule: Schedule | None, along: str) -
     return np.zeros(0), np.zeros(0)
 
 
-def _add(
-    drawing: Drawing, table: pd.DataFrame, along: str, name: str, place: int, rates: tuple[pd.Series, pd.Series]
-) -> None:
+def _add(drawing: Drawing, table: pd.DataFrame, along: str, name: str, place: int, rates: tuple[Array, Array]) -> None:
     colour, fitted = COLOURS[place % len(COLOURS)], "fitted" in table
     line = {"color": colour, "width": 1.5, "dash": DASHES[place % len(DASHES)]}
     drawing.add_scatter(

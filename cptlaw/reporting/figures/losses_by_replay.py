@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
+from cptlaw.laws.calculus import Array
 from cptlaw.planning import MixPlan
 from cptlaw.planning.loss import Loss
 from cptlaw.reporting.figures.figure import (
@@ -42,7 +41,7 @@ def losses_by_replay(plan: MixPlan) -> Figure:
         Data: replay, tokens, target_loss and, with a source fit, source_loss and forgetting. Rings are losses of the
         fitted runs nearest to the plan, with what the same laws forecast for these where they are not of its size.
     """
-    mix: Any = plan.mix
+    mix = plan.mix
     # More places near none, where forgetting falls steeply.
     along = np.linspace(0.0, 1.0, PLACES) ** 2
     replay = mix.low + (min(mix.high, 0.999) - mix.low) * along if mix.high > mix.low else np.array([mix.low])
@@ -75,7 +74,7 @@ def losses_by_replay(plan: MixPlan) -> Figure:
     return Figure("losses-by-replay", plan.title, caption, data, drawing)
 
 
-def _tokens_at(plan: MixPlan, replay: Any) -> Any:
+def _tokens_at(plan: MixPlan, replay: Array) -> Array:
     """Return the tokens of the mix at each replay: given ones, or those that hold the given target tokens."""
     given = plan.mix.given
     own = getattr(given, "target_tokens", None)

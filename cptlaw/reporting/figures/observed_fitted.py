@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -65,7 +65,7 @@ def observed_fitted(fit: Fit, interval: float = 0.9) -> Figure:
         for size in across:
             titles.append(", ".join(_facet_title(name, value) for name, value in (*size.items(), *share.items())))
             panel = _at(_at(data, share), size)
-            for place, level in enumerate(levels):
+            for place, level in enumerate(levels or [np.nan]):
                 part = panel if colour is None else panel[panel[colour] == level]
                 if len(part):
                     label = fit.on if colour is None else level_text(colour, level)
@@ -94,16 +94,16 @@ def _facet_title(name: str, value: float) -> str:
     return format_quantity(value) if name == "n_params" else level_text(name, value)
 
 
-def _facet_levels(data: pd.DataFrame, name: str, most: int) -> tuple[str | None, list[Any]]:
+def _facet_levels(data: pd.DataFrame, name: str, most: int) -> tuple[str | None, list[float]]:
     if name not in data.columns or data[name].nunique() < 2:
-        return None, [None]
+        return None, []
     levels = np.sort(data[name].dropna().unique())
     # Spread over all levels, the ends among them: what a law gets wrong shows there first.
     chosen = np.unique(np.linspace(0, len(levels) - 1, min(len(levels), most)).round().astype(int))
     return name, [float(levels[i]) for i in chosen]
 
 
-def _facets(data: pd.DataFrame, name: str, other: str) -> list[dict[str, Any]]:
+def _facets(data: pd.DataFrame, name: str, other: str) -> list[dict[str, float]]:
     if name not in data.columns:
         return [{}]
     if other in data.columns:  # a level with one panel would leave the others of its row empty
@@ -113,7 +113,7 @@ def _facets(data: pd.DataFrame, name: str, other: str) -> list[dict[str, Any]]:
     return [{name: level} for level in (levels if result else data[name].unique())]
 
 
-def _at(data: pd.DataFrame, where: dict[str, Any]) -> pd.DataFrame:
+def _at(data: pd.DataFrame, where: Mapping[str, float]) -> pd.DataFrame:
     for name, value in where.items():
         data = data[np.isclose(data[name], value)]
     return data
