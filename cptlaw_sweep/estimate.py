@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cptlaw.findings import Finding
 from cptlaw.result import Line, Result, Table, plain
@@ -85,7 +85,7 @@ class DryRun(Result):
     def tables(self) -> list[Table]:
         """The runs, one row each."""
         shown = self.frame[["run", "kind", "tokens", "flops", "seconds", "memory_bytes", "disk_bytes"]]
-        formats: dict[str, Any] = dict.fromkeys(("tokens", "flops"), format_quantity)
+        formats: dict[str, Callable[..., str]] = dict.fromkeys(("tokens", "flops"), format_quantity)
         formats |= {"seconds": format_seconds, "memory_bytes": _bytes_text, "disk_bytes": _bytes_text}
         names = ("run", "kind", "tokens", "FLOPs", "time", "memory", "disk")
         return [replace(Table.of(shown, formats), columns=names)]

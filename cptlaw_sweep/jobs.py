@@ -80,7 +80,7 @@ class Job:
         """The identity: a hash of what defines the losses, not of the name and not of where the job ran."""
         return fingerprint_of({"version": IDENTITY_VERSION, "definition": self.definition})
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain data that goes to JSON and back."""
         plain = {each.name: getattr(self, each.name) for each in fields(self)}
         return {**plain, "needs": list(self.needs), "id": self.id}

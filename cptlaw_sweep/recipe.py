@@ -50,7 +50,7 @@ class Recipe:
         vocabulary = tokenizers.vocabulary_of(self.tokenizer, self._tokenizer_place)
         self.texts: dict[str, TextSpec] = {}
         self._keys: dict[str, str] = {}
-        self._shared: dict[Any, Plain] = {}
+        self._shared: dict[object, Plain] = {}
         read = vocabulary, max(rows.context for rows in (asked, *asked.adapt))
         self.models = {
             model.name: model

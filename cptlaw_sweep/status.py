@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,10 +77,10 @@ class SweepStatus(Result):
             shown = self.frame[self.frame["status"] == "waiting"]
         note = f"and {len(shown) - MOST_SHOWN} more; --json lists all" if len(shown) > MOST_SHOWN else ""
         columns = ["job", "status", "done", "tokens", "tokens_per_second", "losses"]
-        formats: dict[str, Any] = dict.fromkeys(("done", "tokens", "tokens_per_second"), format_quantity)
+        formats: dict[str, Callable[..., str]] = dict.fromkeys(("done", "tokens", "tokens_per_second"), format_quantity)
         return [Table.of(shown[columns].head(MOST_SHOWN), formats, note=note)]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return counts and jobs as plain data."""
         names = ("finished", "running", "stopped", "failed", "waiting")
         counts = {name: self.count(name) for name in names}

@@ -95,7 +95,7 @@ class Corpus:
         return "text" if self.kind == "text" else str(self.source.get("field") or "text")
 
     @property
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, object]:
         """What ``datasets.load_dataset`` takes beside `place`."""
         if self.kind is not None:
             return {"data_files": self.paths, "split": "train"}
@@ -291,7 +291,7 @@ def export(
     return write_all_to_edit(files_of_answer(answer, to, base=base, gpus=gpus, **how), folder)
 
 
-def files_of_answer(answer: Any, to: str, **how: Any) -> dict[str, str]:
+def files_of_answer(answer: object, to: str, **how: Any) -> dict[str, str]:
     """Return file -> content for the run of an answer, see `export`."""
     if to not in TRAINERS:
         raise UsageError(f"there is no trainer {to!r}.{among(to, TRAINERS)}")

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -74,7 +74,7 @@ class LearningRates(Result):
         """The losses of all trials, rates across."""
         wide = self.frame.pivot_table(index=["model", "n_params"], columns="lr", values="loss").reset_index()
         wide.columns = [name if isinstance(name, str) else f"{name:.3g}" for name in wide.columns]
-        formats: dict[str, Callable[[Any], str]] = {"n_params": format_quantity}
+        formats: dict[str, Callable[..., str]] = {"n_params": format_quantity}
         formats |= {name: lambda loss: f"{loss:.4f}" for name in wide.columns[2:]}
         return [Table.of(wide, formats, caption="loss at the end of each trial, by learning rate")]
 

@@ -58,7 +58,7 @@ def alternatives(
     base_target_loss: float | None,
     base_source_loss: float | None,
     forgetting: float | None,
-) -> tuple[Mapping[str, Any], ...]:
+) -> tuple[Mapping[str, object], ...]:
     """Return what the planned run without replay would come to, merged back or as an adapter.
 
     Parameters
@@ -92,8 +92,8 @@ def alternatives(
 
 
 def merge_and_adapters(
-    base: Mapping[str, float], without: Mapping[str, Any], forgetting: float, tokens: float, n_params: float
-) -> tuple[Mapping[str, Any], ...]:
+    base: Mapping[str, float], without: Mapping[str, Array], forgetting: float, tokens: float, n_params: float
+) -> tuple[Mapping[str, object], ...]:
     """Return the merge of a run without replay that comes nearest to some forgetting, and that run as an adapter.
 
     Nothing where the plan forgets nothing: only the base model itself comes near to that.
@@ -134,7 +134,7 @@ def _merged_run(
 
 def _adapter_run(
     base: Mapping[str, float], without: Mapping[str, Array], entry: Mapping[str, object]
-) -> Mapping[str, Any]:
+) -> Mapping[str, object]:
     rank = entry["rank_over_width"]
     result: dict[str, object] = {"name": f"adapter-{rank:.2g}-of-width", "method": "lora", "rank_over_width": rank}
     gains, rises = (np.asarray(entry[name]) for name in ("gain", "forgetting"))

@@ -24,7 +24,7 @@ INTERVAL = 0.9
 
 def next_runs(
     runs: Runs, fitted: Any, row: pd.DataFrame, flops: float
-) -> tuple[tuple[Mapping[str, Any], ...], list[Finding], float | None]:
+) -> tuple[tuple[Mapping[str, object], ...], list[Finding], float | None]:
     """Return the runs to buy next, why there are none, and the compute that was offered for those that there are.
 
     Parameters

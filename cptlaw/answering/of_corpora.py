@@ -271,14 +271,14 @@ def _answer_limit_name(name: str) -> str:
     return {"max-loss": "max-target-loss", "max-forgetting": "max-forgetting"}.get(kind, name)
 
 
-def _reference(question: Asked, plan: CorporaPlan, roles: Mapping[str, str]) -> Mapping[str, Any] | None:
+def _reference(question: Asked, plan: CorporaPlan, roles: Mapping[str, str]) -> Mapping[str, object] | None:
     loss = _base(plan, roles)
     kind = "measured" if question.base_source_loss is None else "given"
     return None if loss is None else {"kind": kind, "loss": loss, "sd": 0.0}
 
 
 def _nearest_reachable_mix(
-    question: Asked, fits: Mapping[str, Any], plan: CorporaPlan, roles: Mapping[str, str], given: Mapping[str, Any]
+    question: Asked, fits: Mapping[str, Fit], plan: CorporaPlan, roles: Mapping[str, str], given: Mapping[str, Any]
 ) -> dict[str, Any] | None:
     """Return the mix that comes nearest to the limits, and the value of the first blocking one that it does keep."""
     if plan.best_reachable is None:

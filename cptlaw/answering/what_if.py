@@ -35,7 +35,7 @@ def point_of(question: Asked, plan: MixPlan) -> dict[str, float]:
     return {name: float(value) for name, value in point.items() if value is not None}
 
 
-def what_if(question: Asked, fits: Mapping[str, Fit], planned: MixPlan) -> tuple[Mapping[str, Any], ...]:
+def what_if(question: Asked, fits: Mapping[str, Fit], planned: MixPlan) -> tuple[Mapping[str, object], ...]:
     """Return what other mixes would do, the tokens and the replay changed by as much as people would change them."""
     if not planned.feasible:
         return ()

@@ -134,7 +134,7 @@ def _rate_and_batch(question: Asked, fits: Mapping[str, Fit], planned: MixPlan) 
     return tuned | ({"batch_tokens": question.batch_tokens} if question.batch_tokens else {})
 
 
-def _reference(question: Asked, planned: MixPlan) -> Mapping[str, Any] | None:
+def _reference(question: Asked, planned: MixPlan) -> Mapping[str, object] | None:
     """Return from which loss forgetting counts, and one standard deviation of the doubt about it, in nats."""
     if planned.mix.forgetting is None:
         return None
@@ -166,7 +166,7 @@ def _merge_and_adapter_runs(question: Asked, fits: Mapping[str, Fit], plan: MixP
     point = point_of(question, plan) | FULL_TRAINING
     result = alternatives(fits, point, **losses, forgetting=plan.forgetting)
     searched = {"merge": plan.merge_weight, "lora": plan.lora_rank}  # what the runs tell of was among the choices
-    return tuple(one for one in result if searched[one["method"]] is None)
+    return tuple(one for one in result if searched[str(one["method"])] is None)
 
 
 def _base_target_loss(base: pd.DataFrame, question: Asked, plan: MixPlan) -> float | None:
@@ -326,14 +326,14 @@ def _next_runs(
     return next_runs(runs, fits[to_sharpen(question, fits)], row, plan.flops)
 
 
-def laws_in(fits: Mapping[str, Fit], scores: Mapping[str, ScoreFit]) -> tuple[Mapping[str, Any], ...]:
+def laws_in(fits: Mapping[str, Fit], scores: Mapping[str, ScoreFit]) -> tuple[Mapping[str, object], ...]:
     """Return eval, law and weight of each law of the fitted losses and scores."""
     of_losses = [(one.on, part.fit.law.spec, part.weight) for one in fits.values() for part in one.members]
     of_scores = [(name, part.name, part.weight) for name, one in scores.items() for part in one.members]
     return tuple({"on": on, "law": law, "weight": weight} for on, law, weight in (*of_losses, *of_scores))
 
 
-def evidence(runs: Runs, fits: Mapping[str, Fit]) -> tuple[Mapping[str, Any], ...]:
+def evidence(runs: Runs, fits: Mapping[str, Fit]) -> tuple[Mapping[str, object], ...]:
     """Return which rows of one's own an answer rests on, by the name of each fitted loss."""
     return tuple(
         {

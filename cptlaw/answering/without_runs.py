@@ -273,7 +273,7 @@ def _blocking_limit(setting: Setting, question: Asked) -> dict[str, Any]:
     return {"blocking": blocking, "best_reachable": reach}
 
 
-def _reference(setting: Setting) -> dict[str, Any]:
+def _reference(setting: Setting) -> dict[str, object]:
     """Return the base model's source loss as given, or as estimated; forgetting is a share of it and needs none."""
     (log_loss,), (doubt,) = setting.source.base_losses(setting.points(0.0, 0.0))
     kind, loss = "given" if doubt == 0 else "estimated", float(np.exp(log_loss))
@@ -282,7 +282,7 @@ def _reference(setting: Setting) -> dict[str, Any]:
 
 def _other_choices(
     setting: Setting, question: Asked, plans: Mapping[str, Mapping[str, float]], table: tuple[Mapping[str, float], ...]
-) -> tuple[Mapping[str, Any], ...]:
+) -> tuple[Mapping[str, object], ...]:
     """Return the cheaper, the safer and the run without replay beside a plan."""
     best, risk = plans.get("best"), question.risk or RISK
     if best is None:
@@ -334,7 +334,7 @@ def _answer_fields(setting: Setting, question: Asked, plan: Mapping[str, float])
 
 def _merge_and_adapter_runs(
     setting: Setting, question: Asked, at: Mapping[str, float]
-) -> tuple[Mapping[str, Any], ...]:
+) -> tuple[Mapping[str, object], ...]:
     """Return what the run without replay comes to, merged back or as an adapter, in shares of base losses."""
     lost, won = setting.forgetting(0.0, at["tokens"]), setting.gain(0.0, at["tokens"])
     without = {

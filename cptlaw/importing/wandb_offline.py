@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +83,7 @@ def _history(path: Path) -> tuple[History, str]:
     return History(name, path, tuple(records), config, notes=notes, state=state), run_id
 
 
-def _values(items: Any) -> dict[str, object]:
+def _values(items: Iterable[Any]) -> dict[str, object]:
     """Return key -> value of a list of items, whose values are JSON."""
     values: dict[str, object] = {}
     for item in items:

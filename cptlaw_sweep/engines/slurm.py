@@ -168,12 +168,12 @@ class SlurmEngine:
 class _Work:
     """What a Slurm job calls; submitit asks it for what to queue when time is up."""
 
-    def __call__(self, job: dict[str, Any], store_url: str) -> None:
+    def __call__(self, job: dict[str, object], store_url: str) -> None:
         from cptlaw_sweep.worker import run_job
 
         run_job(job, store_url)
 
-    def checkpoint(self, job: dict[str, Any], store_url: str) -> Any:
+    def checkpoint(self, job: dict[str, object], store_url: str) -> Any:
         """Return the same work: the store knows how far it is."""
         import submitit
 

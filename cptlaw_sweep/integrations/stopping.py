@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -132,7 +132,7 @@ class Advice(Result):
                 result[f"forecast/{row['eval']}_{name}"] = float(row[name])
         return {**result, "forecast/stop": float(self.stop)} if result else {}
 
-    def _bounded(self) -> list[dict[Any, Any]]:
+    def _bounded(self) -> list[dict[Hashable, Any]]:
         # While the rate is warming up forecasts run from 1e-4 to infinity: no chart and no JSON file holds these.
         rows = self.points.to_dict("records")
         return [row for row in rows if row["loss"] / KNOWN_WITHIN < row["lo"] <= row["hi"] < row["loss"] * KNOWN_WITHIN]
