@@ -12,7 +12,7 @@ from cptlaw.importing.against_plan import differences_from_plan
 from cptlaw.importing.assemble import assemble
 from cptlaw.importing.history import History
 from cptlaw.importing.options import HowToRead, read_options
-from cptlaw.importing.reader import Reader, readers
+from cptlaw.importing.reader import Reader, readers, walking_once
 from cptlaw.importing.write_runs import check_place, free_place, write_runs
 from cptlaw.reading import read_json
 from cptlaw.runs import Runs, read_runs
@@ -130,7 +130,8 @@ def _histories(source: str, log_format: str | None) -> tuple[list[History], tupl
     if not path.exists():
         beside = sorted(other.name for other in path.parent.iterdir()) if path.parent.is_dir() else []
         raise DataError(f"{path}: no such file or folder.{did_you_mean(path.name, beside)} Check the path.")
-    reader, files, others = _recognise(path, log_format)
+    with walking_once():
+        reader, files, others = _recognise(path, log_format)
     histories = _read(reader, files, path)
     if not histories:
         raise DataError(

@@ -103,7 +103,7 @@ def _grammars_of(path: Path) -> frozenset[str]:
     return _recognised(path, found.st_mtime_ns, found.st_size)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=200_000)
 def _recognised(path: Path, changed: int, size: int) -> frozenset[str]:
     """Return the grammars of which a file holds lines; by time and size, so that it is read once for all of them."""
     if any(path.match(pattern) for pattern in _TABLES) or not _is_text(path):

@@ -7,13 +7,17 @@ use.
 from __future__ import annotations
 
 import csv
+import fnmatch
 import importlib
 import io
+import os
 import pkgutil
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -78,16 +82,42 @@ def readers() -> tuple[Reader, ...]:
     return tuple(kind() for kind in sorted(_KINDS.values(), key=lambda kind: kind.order))
 
 
+_WALKED: ContextVar[dict[Path, list[tuple[str, Path]]] | None] = ContextVar("walked", default=None)
+
+
+@contextmanager
+def walking_once() -> Iterator[None]:
+    """Walk through a folder once, however many readers look for their files in it."""
+    token = _WALKED.set({})
+    try:
+        yield
+    finally:
+        _WALKED.reset(token)
+
+
+def _all_below(source: Path) -> list[tuple[str, Path]]:
+    """Return the files in a folder, at any depth but in no hidden folder, with their names and in order."""
+    walked = _WALKED.get()
+    known = None if walked is None else walked.get(source)
+    if known is None:
+        paths = []
+        for folder, inner, names in os.walk(source):
+            inner[:] = [name for name in inner if not name.startswith(".")]
+            paths += [path for path in map(Path(folder).joinpath, names) if path.is_file()]
+        known = [(path.name, path) for path in sorted(paths)]
+        if walked is not None:
+            walked[source] = known
+    return known
+
+
 def files_below(source: Path, patterns: Iterable[str]) -> list[Path]:
     """Return the files in a folder, at any depth, whose names match a pattern; or the source itself if it matches."""
     if source.is_file():
         return [source] if any(source.match(pattern) for pattern in patterns) else []
-    # A set: a file may match two patterns, and must be read once.
-    result = {path for pattern in patterns for path in source.rglob(pattern) if path.is_file()}
-    # Nothing of a hidden folder.
-    return sorted(
-        path for path in result if not any(part.startswith(".") for part in path.relative_to(source).parts[:-1])
-    )
+    everything = _all_below(source)
+    names = {name for name, _ in everything}
+    matching = {name for pattern in patterns for name in fnmatch.filter(names, pattern)}
+    return [path for name, path in everything if name in matching]
 
 
 def run_name(path: Path, source: Path) -> str:
