@@ -38,7 +38,7 @@ def tables(data: str | None) -> Iterator[tuple[str, str | None, Runs]]:
 
 def missed(runs: Runs) -> np.ndarray:
     """Return log(guessed) - log(measured) of the base models whose runs are fitted."""
-    fit = cl.fit(runs, on="source", where="tokens > 0")
+    fit = cl.fit(runs.where("tokens > 0"), on="source")
     base = measured_bases(runs.base_losses("source"))
     base = base.merge(fit.data[list(KEYS)].drop_duplicates(), on=list(KEYS))
     others = {name: fit.data[name].median() for name in ("replay", "lr_peak", "lr_pretrain") if name in fit.data}
