@@ -188,7 +188,7 @@ def test_the_front_is_drawn_under_a_risk(runs, monkeypatch):
     monkeypatch.setattr(drawings, "FRONT_POINTS", 3)
     fits = tuple(cl.fit("ptpp-floor", runs, on=on, where=ROWS) for on in ("target", "source"))
     asked = {**MODEL, "max_target_loss": 1.7, "risk": 0.8}
-    subject = Subject.of(runs, fits, {}, asked, None, None)
+    subject = Subject.of(runs, fits, {}, asked, interval=0.9)
     assert subject.plan.risk == 0.8
     assert "pareto-front" in [figure.name for figure in drawings._of_mixes(subject, lambda part: None)]
 
