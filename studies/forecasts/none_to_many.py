@@ -20,10 +20,11 @@ import pandas as pd
 import cptlaw as cl
 from cptlaw.fitting.learned import forgetting_and_gain, leaving_out
 from cptlaw.units import short_percent
+from studies.forecasts import cpt_forecasts, few_runs
 from studies.harness import show, write_result
 from studies.learning import learn_studies
 
-TABLE, TO_FRENCH = "en-fr-ladder", ("en-fr-ladder", "en-fr-pilot", "docs-to-french")
+TABLE = "en-fr-ladder"
 ASKED = {"n_params": 124_672, "ptpp": 279, "lr_peak": 0.0015}
 SHARES = (0.0, 0.05, 0.1, 0.25, 0.5)
 THREE = ((45_936, 0.1), (45_936, 0.25), (30_352, 0.1))
@@ -77,14 +78,11 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="the folder with the public tables")
     parser.add_argument("--write", action="store_true")
     asked = parser.parse_args()
-    others = learn_studies.everything(asked.data)
-    others = others[~others["study"].isin(TO_FRENCH)]
-    forgetting, gain = learn_studies.without(others, None)
+    others_say = few_runs.without(TABLE, learn_studies.everything(asked.data))
     rows = ladder()
     truth = measured(rows)
     lines = []
-    known = {"forgetting": forgetting, "gain": gain}
-    with patch.object(forgetting_and_gain, "learned", known.__getitem__), leaving_out("en-fr-pilot"):
+    with patch.object(forgetting_and_gain, "learned", others_say), leaving_out(cpt_forecasts.TABLES[TABLE]):
         for step, runs in STEPS.items():
             for option in asked_with(rows, runs).options:
                 if option["replay"] in SHARES:
