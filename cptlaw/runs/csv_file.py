@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import warnings
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
@@ -22,6 +23,7 @@ from cptlaw.runs.raw_table import ROW, RawTable
 HEAD = 65536  # bytes in which the header begins
 MOST_ABOVE = 10  # lines of a title
 MOST_COLUMNS = 20_000
+LONGEST = 10_000_000  # bytes of a line or of a quoted text: as a field it takes five times as much memory and more
 FEW_ROWS = 4  # lines with as many marks each, which make a table below a title
 PickTextColumns = Callable[[list[str]], Collection[str]]
 
@@ -51,9 +53,11 @@ def read_csv(path: Path, label: str, pick_text_columns: PickTextColumns, delimit
     Raises
     ------
     DataError
-        If the file is unreadable or any row has too few or too many fields.
+        If the file is unreadable, holds a line of megabytes, or any row has too few or too many fields.
     """
-    content, above = _without_title(read_utf8(path))
+    content = read_utf8(path)
+    _refuse_too_long(content, label)
+    content, above = _without_title(content)
     header, result = _read_header(content, label, delimiter)
     if (two := _two_lines(content, result)) is not None:
         header, content = two
@@ -107,6 +111,19 @@ def read_csv(path: Path, label: str, pick_text_columns: PickTextColumns, delimit
     if frame.empty:
         raise DataError(f"{label}: all rows are empty. Expected one row per measured loss.")
     return RawTable(frame, label, path, notes=notes)
+
+
+def _refuse_too_long(content: bytes, label: str) -> None:
+    blocks = range(0, len(content) - LONGEST + 1, LONGEST)
+    line = next((start for start in blocks if content.find(b"\n", start, start + LONGEST) < 0), None)
+    text = re.search(rb'"[^"]{%d}' % LONGEST, content)
+    if line is None and text is None:
+        return
+    row = content.count(b"\n", 0, line if text is None else text.start()) + 1
+    raise DataError(
+        f"{label}, row {row}: holds a {'line' if text is None else 'quoted text'} of more than {LONGEST / 1e6:g} MB. "
+        "Expected one row per measured loss; look whether a quote or a line end is missing, or another file was meant."
+    )
 
 
 def _without_title(content: bytes) -> tuple[bytes, int]:

@@ -287,6 +287,14 @@ def test_what_a_packed_file_may_hold_is_bounded_and_said(tmp_path, monkeypatch):
     assert lacks(message_of(write(tmp_path, packed, "runs.csv.gz")), "1,000 lines") == []
 
 
+def test_a_field_of_megabytes_is_refused_before_it_is_parsed(tmp_path, monkeypatch):
+    """One of 400 MB took 2.5 GB."""
+    monkeypatch.setattr("cptlaw.runs.csv_file.LONGEST", 1000)
+    for text, what in (("x" * 2000, "a line"), ('"' + "x\n" * 600 + '"', "a quoted text")):
+        message = message_of(write(tmp_path, (HEADER + GOOD + text).encode(), "runs.csv"))
+        assert lacks(message, "runs.csv, row 3", what, "more than 0.001 MB") == []
+
+
 def test_a_cell_in_the_last_corner_of_a_sheet_fills_no_memory(tmp_path):
     """A file of 5 KB would be 1,048,576 rows of 16,384 cells."""
     openpyxl = pytest.importorskip("openpyxl")
