@@ -53,12 +53,12 @@ _STATS: dict[int, tuple[weakref.ref[object], dict[object, Any]]] = {}
 def cached_stat(rows: object, key: object, read: Callable[[], Stat]) -> Stat:
     """Return a result about fitted rows, or about a fit, by its key: computed once, and kept as long as these live."""
     rows = getattr(rows, "_cache", {}).get(ORIGINAL, rows)  # of a fit that was given out before: that one's
-    place = id(rows)
+    place, stats = id(rows), _STATS  # the module may have lost its own name when Python ends
     # By identity and not by content: hashing a table costs more than the result, and a frame that has gone takes
     # its results along.
-    kept = _STATS.get(place)
+    kept = stats.get(place)
     if kept is None or kept[0]() is not rows:
-        kept = _STATS[place] = weakref.ref(rows, lambda _: _STATS.pop(place, None)), {}
+        kept = stats[place] = weakref.ref(rows, lambda _: stats.pop(place, None)), {}
     if key not in kept[1]:
         kept[1][key] = read()
     result: Stat = kept[1][key]
