@@ -286,7 +286,8 @@ class Fit(Saved):
         """
         rows = self.asked(Columns.of(as_rows(frame)))
         asked = np.asarray(probabilities, dtype=float)
-        centre = np.log(self.predict(rows))
+        with np.errstate(invalid="ignore", divide="ignore"):  # a loss below zero has no logarithm: absurd-loss says so
+            centre = np.log(self.predict(rows))
         values = np.tile(centre, (len(asked), 1))
         for coverage in sorted({round(abs(2.0 * float(one) - 1.0), 12) for one in asked} - {0.0}):
             *of_loss, noise = self.half_widths(rows, coverage)

@@ -48,3 +48,11 @@ def test_digits_follow_the_interval(fit):
     assert said.endswith("of a measured loss wider than a factor of 2")
     known = cl.forecast(fit, {"n_params": 1.5e8, "tokens": 2.1e9}, interval=None).answer.title
     assert known == f"val loss: {near['loss']:.4f} nats per token"
+
+
+def test_a_loss_below_zero_is_a_finding_and_no_warning_of_numpy():
+    fit = cl.fit("shared-tokens", cl.examples.load("watts-sizes"), on="target", starts=4)
+    far = {"n_params": 3.9e23, "tokens": 4.3e15, "ptpp": 279, "replay": 0.5, "lr_peak": 0.003, "lr_pretrain": 6e-4}
+    found = cl.forecast(fit, far).iloc[0]
+    assert found["loss"] < 0
+    assert "absurd-loss" in {one.code for one in found["findings"]}
