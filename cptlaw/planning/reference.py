@@ -59,6 +59,7 @@ ENDLESS = 1e30  # tokens, for the limit of many
 LEAST_BASE_MODELS = 6  # for the five parameters of the law of base models
 
 ANOTHER = ", or another reference= (--reference): base-law, asymptote or min-tokens"
+LEAST_WORTH = 5e-4  # of forgetting: what a measured base model takes off its doubt, from which that is said
 BETTER = "One evaluation of the base model is better."
 INSTEAD = f"{BETTER} Give base_source_loss= (--base-source-loss){ANOTHER}."
 
@@ -226,9 +227,11 @@ def _by_own_law(source: Loss, kind: ReferenceKind) -> Reference:
     doubt, advice = None, BETTER
     if kind == "law" and not source.fit.of_changes:
         worth, own = _worth_of_a_measurement(source, loss)
-        doubt, severity = partial(_normal_half_width, own), "warning"
-        text += f" Forgetting is uncertain by {100 * worth:.2g} points because of it."
-        advice = f"One evaluation of the base model takes these {100 * worth:.2g} points away."
+        doubt = partial(_normal_half_width, own)
+        if worth >= LEAST_WORTH:
+            severity = "warning"
+            text += f" Forgetting is uncertain by {100 * worth:.2g} points because of it."
+            advice = f"One evaluation of the base model takes these {100 * worth:.2g} points away."
     note = Finding(severity, f"reference-{kind}", text, advice, remedy=Remedy("base_source_loss"))
     return Reference(kind, loss, (note,), kind == "law", doubt)
 

@@ -63,3 +63,16 @@ def test_the_covariance_of_a_forecast_is_its_interval(runs):
     assert (parts**2).sum(axis=1).to_numpy() == pytest.approx(covariance.diagonal())
     # Runs of one base model err together more than a run and its base model do.
     assert covariance[1, 2] > covariance[0, 1] > 0
+
+
+def test_nothing_is_said_of_points_that_a_measured_base_would_not_take_away():
+    """It was: "uncertain by 0 points"; studies know the change of a model whose own loss no run of it tells."""
+    of = "run in ('30k-p62-s0-french-r0.25-constant-lr0.003', '204k-p31-s0-french-r0.1-constant-lr0.0011', {})"
+    runs = cl.examples.load("en-fr-ladder").where(
+        of.format("'75k-p15-s1-french-r0-constant-lr0.0021', 'base-30k-p62-s0', 'base-204k-p31-s0'")
+    )
+    found = cl.answer(runs, n_params=203_952, ptpp=62, tokens=3.26e6)
+    (note,) = (one for one in found.findings if one.code == "reference-law")
+    assert found.reference["kind"] == "estimated"
+    assert note.severity == "info"
+    assert " 0 points" not in note.message + note.advice
