@@ -8,6 +8,7 @@ from typing import Any
 
 from cptlaw.errors import DataError, among
 from cptlaw.reading import STDIN, read_yaml
+from cptlaw.runs.expressions import IGNORE
 from cptlaw.runs.question import MAPPINGS, TEXTS
 from cptlaw.runs.table import RunsLike
 from cptlaw.writing import TEXT, write_text
@@ -52,6 +53,9 @@ def replies(source: RunsLike) -> dict[str, Any]:
 def _mapping(value: object, name: str, place: Path) -> dict[str, object]:
     if not isinstance(value, dict):
         raise DataError(f"{place}: {name} is {value!r}. Expected a mapping such as {{replay: rr}}. Mend it.")
+    for key, item in value.items():
+        if isinstance(item, list | dict) and not (key == IGNORE and isinstance(item, list)):
+            raise DataError(f"{place}: {name} has {item!r} for {key!r}. Expected one name. Mend it.")
     return {key: [str(one) for one in item] if isinstance(item, list) else str(item) for key, item in value.items()}
 
 

@@ -9,6 +9,7 @@ import pytest
 from facts import lacks
 
 import cptlaw as cl
+from cptlaw.errors import DataError
 from cptlaw.runs import Question, UnreadColumnError, evidence, questions, refuse_unread
 
 
@@ -142,3 +143,11 @@ def test_what_many_columns_say_is_compared_in_one_pass(monkeypatch):
     monkeypatch.setattr(evidence, "_both", lambda *codes, both=evidence._both: (calls.append(1), both(*codes))[1])
     assert [one.name for one in questions(runs) if one.explains] == ["decay"]
     assert 2 * len(many) < len(calls) < 4 * len(many)
+
+
+@pytest.mark.parametrize("kept", ["columns: {loss: [loss]}", "columns: {los: [loss]}", "losses: {a: {b: c}}"])
+def test_a_kept_reply_of_several_names_for_one_column_is_refused(tmp_path, kept):
+    (tmp_path / "runs.csv").write_text("run,eval,loss\na,source,2.0\n")
+    (tmp_path / "runs.csv.cptlaw.yaml").write_text(kept)
+    with pytest.raises(DataError, match="Expected one name"):
+        cl.read(tmp_path / "runs.csv")
