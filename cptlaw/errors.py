@@ -47,12 +47,12 @@ class FitError(CptlawError):
     """A law cannot be fitted to the rows that were given."""
 
 
-def among(name: object, known: Iterable[str]) -> str:
+def name_hint(name: object, known: Iterable[str]) -> str:
     """Return what ends a sentence about a name that is not known: the nearest ones, and all.
 
     Examples
     --------
-    >>> among("lokal", ["local", "ray"])
+    >>> name_hint("lokal", ["local", "ray"])
     " Did you mean 'local'? Known: local, ray."
     """
     names = list(known)
@@ -62,7 +62,7 @@ def among(name: object, known: Iterable[str]) -> str:
 def require_type(value: object, kinds: type | tuple[type, ...], name: str, expected: str) -> None:
     """Refuse an argument of another type."""
     if not isinstance(value, kinds):
-        raise UsageError(f"{name}: found {shown(value)}. Expected {expected}.")
+        raise UsageError(f"{name}: found {quote(value)}. Expected {expected}.")
 
 
 def refuse_others(given: Iterable[str], known: Iterable[str], verb: str) -> None:
@@ -140,36 +140,36 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     return f" Did you mean {' or '.join(repr(word) for word in near)}?" if near else ""
 
 
-def shown(value: object) -> str:
+def quote(value: object) -> str:
     """Return a value as messages quote it: its `repr`, cut in the middle where it is long.
 
     Examples
     --------
-    >>> shown("8.1X"), len(shown("1" * 100_000)) < 100
+    >>> quote("8.1X"), len(quote("1" * 100_000)) < 100
     ("'8.1X'", True)
     """
     text = _SHORT.repr(value)
     return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}..."
 
 
-def listed(names: Iterable[str], most: int = 16) -> str:
+def join_names(names: Iterable[str], most: int = 16) -> str:
     """Return names with commas between; of many the first ones and how many more there are.
 
     Examples
     --------
-    >>> listed("abcde", 3), listed("ab", 3)
+    >>> join_names("abcde", 3), join_names("ab", 3)
     ('a, b, c and 2 more', 'a, b')
     """
     every = list(names)
     return ", ".join(every[:most]) + (f" and {len(every) - most} more" if len(every) > most else "")
 
 
-def visible(text: str) -> str:
+def escape_hidden(text: str) -> str:
     """Return text with what nobody can see, and a terminal may obey, written out.
 
     Examples
     --------
-    >>> visible("run\\x1b[31m")
+    >>> escape_hidden("run\\x1b[31m")
     'run\\\\x1b[31m'
     """
     return _HIDDEN.sub(_escaped, text)

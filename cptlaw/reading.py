@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from cptlaw.errors import DataError, did_you_mean, shown
+from cptlaw.errors import DataError, did_you_mean, quote
 
 if TYPE_CHECKING:
     from yaml.events import Event
@@ -196,7 +196,7 @@ def plain_json(text: str) -> Any:
         raise ValueError(_TOO_DEEP) from None
     if text.count("{") + text.count("[") > DEEPEST and _is_too_deep(value):
         raise ValueError(_TOO_DEEP)
-    if _HALVES.search(text):
+    if _HALF_CHARACTERS.search(text):
         # A trainer cut its text in the middle of a character: no file, terminal or column of texts takes half of one.
         whole = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         value = json.loads(whole)
@@ -259,7 +259,7 @@ def flatten(value: object, prefix: str = "", joint: str = ".") -> dict[str, obje
 
 _TOO_DEEP = f"lists and mappings are nested more than {DEEPEST} deep"
 _MANY_DIGITS = re.compile("[0-9]{19}")
-_HALVES = re.compile(r"\\u[dD][89a-fA-F]")  # of characters, as JSON writes those beyond the first 65,536
+_HALF_CHARACTERS = re.compile(r"\\u[dD][89a-fA-F]")  # as JSON writes characters beyond the first 65,536
 _INTEGER = re.compile(r"[-+]?[0-9]++")
 _HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]{1,16}")
 _FLOAT = re.compile(r"[-+]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][-+]?[0-9]++)?")
@@ -327,7 +327,7 @@ class _Builder:
         while type(event := next(self.events)).__name__ != "MappingEndEvent":
             key = self._value(event, depth, is_key=True)
             if key in own:
-                self._fail(event, f"the key {shown(key)} is there twice. Remove one of them")
+                self._fail(event, f"the key {quote(key)} is there twice. Remove one of them")
             own.add(key)
             value = self._value(next(self.events), depth)
             if key != "<<":
@@ -349,7 +349,7 @@ class _Builder:
     def _refuse_tag(self, event: Any, allowed: tuple[str | None, ...]) -> None:
         if event.tag is not None and event.tag not in allowed:
             tag = event.tag.replace("tag:yaml.org,2002:", "!!")
-            self._fail(event, f"the tag {shown(tag)} is not read. Write the plain value")
+            self._fail(event, f"the tag {quote(tag)} is not read. Write the plain value")
 
     def _fail(self, event: Event, problem: str) -> NoReturn:
         line = getattr(event.start_mark, "line", 0) + 1

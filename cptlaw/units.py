@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterable
 from decimal import Decimal
 
-from cptlaw.errors import UsageError, require_type, shown
+from cptlaw.errors import UsageError, quote, require_type
 
 POWERS = {"": 0, "K": 3, "M": 6, "G": 9, "B": 9, "T": 12, "%": -2}  # of ten
-# Words with their powers of ten, as tables have them. A German Billion is a trillion: its plural alone would tell.
-_OF_TEN = "THOUSAND 3 TSD 3 MILLION 6 MN 6 MIO 6 BILLION 9 BN 9 MRD 9 MILLIARD 9 TRILLION 12 TN 12 万 4 億 8 亿 8 兆 12"
-WORDS = dict(zip(_OF_TEN.split()[::2], map(int, _OF_TEN.split()[1::2]), strict=True))
+# Powers of ten with their words, as tables have them. A German Billion is a trillion: its plural alone would tell.
+_TEN = {3: "THOUSAND TSD", 4: "万", 6: "MILLION MN MIO", 8: "億 亿", 9: "BILLION BN MRD MILLIARD", 12: "TRILLION TN 兆"}
+WORDS = {word: power for power, words in _TEN.items() for word in words.split()}
 SUFFIXES = {suffix: Decimal(10) ** power for suffix, power in {**POWERS, **WORDS}.items()}
 
 # A number without a unit. Its repetitions never give back what they took: text that is none is refused at once.
@@ -62,7 +62,7 @@ def parse_quantity(text: object, what: str = "value") -> float:
     """
     match = _QUANTITY.fullmatch(text) if isinstance(text, str) and len(text) <= LONGEST_QUANTITY else None
     if match is None and (isinstance(text, str | bool) or not isinstance(text, numbers.Real)):
-        raise UsageError(f"{what}: {shown(text)} is not a number. Expected a number such as 26e9, 8.1B, 517M or 34%.")
+        raise UsageError(f"{what}: {quote(text)} is not a number. Expected a number such as 26e9, 8.1B, 517M or 34%.")
     try:
         # Decimal keeps 8.1B equal to 8.1e9 and 34% equal to 0.34 to the last bit.
         unit = (match["word"] or match["suffix"] or "").upper() if match else ""
@@ -70,7 +70,7 @@ def parse_quantity(text: object, what: str = "value") -> float:
     except ArithmeticError:  # an exponent beyond all bounds
         value = math.inf
     if not math.isfinite(value):
-        raise UsageError(f"{what}: {shown(text)} is not a finite number.")
+        raise UsageError(f"{what}: {quote(text)} is not a finite number.")
     return value
 
 
@@ -89,7 +89,7 @@ def parse_probability(text: object, what: str = "probability") -> float:
     """
     value = parse_quantity(text, what)
     if not 0 < value < 1:
-        raise UsageError(f"{what}: {shown(text)} is no probability between 0 and 1, such as 0.9 or 90%.")
+        raise UsageError(f"{what}: {quote(text)} is no probability between 0 and 1, such as 0.9 or 90%.")
     return value
 
 

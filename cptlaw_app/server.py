@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import cptlaw as cl
-from cptlaw.errors import CptlawError, UsageError, needed_for, visible
+from cptlaw.errors import CptlawError, UsageError, escape_hidden, needed_for
 from cptlaw_app.page import answer_page, read_as
 from cptlaw_app.question import (
     EVALS,
@@ -158,7 +158,7 @@ def _guard_headers(app: flask.Flask, hosts: tuple[str, ...]) -> None:
     def unusable(error: Exception) -> object:
         if isinstance(error, HTTPException):
             return error
-        return f"that could not be done ({visible(type(error).__name__)}).", 500
+        return f"that could not be done ({escape_hidden(type(error).__name__)}).", 500
 
     @app.after_request
     def headers(response: flask.Response) -> flask.Response:

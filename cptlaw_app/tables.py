@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
-from cptlaw.errors import DataError, visible
+from cptlaw.errors import DataError, escape_hidden
 
 LARGEST = 20_000_000  # bytes of a file
 LONGEST_NAME = 100  # characters that are shown of its name
@@ -43,7 +43,7 @@ def checked_upload(name: str, content: bytes) -> Upload:
     DataError
         If it is too large or of a kind that is not read.
     """
-    plain = visible(PurePosixPath(PureWindowsPath(name.replace("\0", "")).name).name)
+    plain = escape_hidden(PurePosixPath(PureWindowsPath(name.replace("\0", "")).name).name)
     if len(plain) > LONGEST_NAME:  # the ending tells the kind
         plain = f"{plain[: LONGEST_NAME - 20]}..{plain[-18:]}"
     if not plain.lower().endswith(ENDINGS):

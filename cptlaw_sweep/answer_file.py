@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cptlaw.errors import DataError, shown
+from cptlaw.errors import DataError, quote
 from cptlaw.reading import read_json
 from cptlaw.writing import file_names
 
@@ -66,7 +66,7 @@ def read_answer(answer: object) -> AnswerFile:
         raise DataError(f"{label}: this is no answer. {EXPECTED}")
     feasible = answer["feasible"]
     if not (feasible is None or isinstance(feasible, bool)):
-        raise DataError(f"{label}, feasible: {shown(feasible)}. Expected true, false or null.")
+        raise DataError(f"{label}, feasible: {quote(feasible)}. Expected true, false or null.")
     has_mix = answer.get("mix") not in (None, {}, [])
     if feasible is False or answer["tokens"] is None or (answer.get("replay") is None and not has_mix):
         raise DataError("the answer names no run to train: nothing keeps its limits. Ask again with looser ones.")
@@ -88,12 +88,12 @@ def _of_replay(replay: float) -> dict[str, float]:
 
 def _mix(value: object, label: str) -> dict[str, float]:
     if not isinstance(value, Mapping):
-        raise DataError(f"{label}, mix: {shown(value)}. Expected the share of each corpus by its name.")
+        raise DataError(f"{label}, mix: {quote(value)}. Expected the share of each corpus by its name.")
     if len(value) > MOST_CORPORA:
         raise DataError(f"{label}, mix: {len(value):,} corpora. Expected {MOST_CORPORA:,} at most.")
     for name in value:
         if not isinstance(name, str) or not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
-            raise DataError(f"{label}, mix: {shown(name)} is no name of a corpus. Expected a line of text.")
+            raise DataError(f"{label}, mix: {quote(name)} is no name of a corpus. Expected a line of text.")
     shares = {name: _number_at(value, name, f"{label}, mix", 0.0, 1.0) for name in value}
     if not math.isclose(sum(shares.values()), 1.0, abs_tol=1e-3):
         raise DataError(f"{label}, mix: the shares sum to {sum(shares.values()):.6g}. Expected 1.")
@@ -106,7 +106,7 @@ def _number_at(entries: Mapping[str, object], name: str, label: str, low: float,
     value = entries.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
         span = f"from {low:g} to" if low == 0 else "above 0, up to"
-        raise DataError(f"{label}, {shown(name)}: {shown(value)}. Expected a number {span} {high:g}.")
+        raise DataError(f"{label}, {quote(name)}: {quote(value)}. Expected a number {span} {high:g}.")
     return float(value)
 
 
@@ -117,5 +117,5 @@ def _positive_at(entries: Mapping[str, object], name: str, label: str, most: flo
 def _text_at(entries: Mapping[str, object], name: str, label: str, most: int) -> str | None:
     value = entries.get(name)
     if value is not None and not (isinstance(value, str) and len(value) <= most):
-        raise DataError(f"{label}, {name}: {shown(value)}. Expected a text of at most {most:,} characters.")
+        raise DataError(f"{label}, {name}: {quote(value)}. Expected a text of at most {most:,} characters.")
     return value

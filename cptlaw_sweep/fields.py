@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Annotated, Any, TypeVar
 
-from cptlaw.errors import CptlawError, DataError, among, did_you_mean, needed_for, shown
+from cptlaw.errors import CptlawError, DataError, did_you_mean, name_hint, needed_for, quote
 from cptlaw.units import parse_quantity
 
 with needed_for("reading a recipe", "cptlaw[training]"):
@@ -38,11 +38,11 @@ class Block(BaseModel):
         if isinstance(value, cls):
             return value
         if not isinstance(value, Mapping):
-            raise problem(f"found {shown(value)}. Expected a mapping, as in `name: value`, one per line.")
+            raise problem(f"found {quote(value)}. Expected a mapping, as in `name: value`, one per line.")
         for name in value:
             if name not in cls.model_fields:
                 near, known = did_you_mean(str(name), cls.model_fields), ", ".join(cls.model_fields)
-                raise problem(f"there is no field {shown(name)}.{near} Known here: {known}.")
+                raise problem(f"there is no field {quote(name)}.{near} Known here: {known}.")
         for name, field in cls.model_fields.items():
             if field.is_required() and name not in value:
                 near = did_you_mean(name, [str(other) for other in value])
@@ -85,7 +85,7 @@ def expect(is_right: Callable[[float], bool], expected: str) -> Callable[[object
     def read(value: object) -> float:
         result = parse_quantity(value)
         if not is_right(result):
-            raise DataError(f"found {shown(value)}. {expected}")
+            raise DataError(f"found {quote(value)}. {expected}")
         return result
 
     return read
@@ -96,7 +96,7 @@ def choice(*known: str) -> PlainValidator:
 
     def read(value: object) -> str:
         if value not in known:
-            raise DataError(f"found {shown(value)}.{among(value, known)}")
+            raise DataError(f"found {quote(value)}.{name_hint(value, known)}")
         return str(value)
 
     return reader(read)
@@ -105,7 +105,7 @@ def choice(*known: str) -> PlainValidator:
 def _of_kind(kind: type[T], expected: str) -> PlainValidator:
     def read(value: object) -> object:
         if not isinstance(value, kind) or value == "":
-            raise DataError(f"found {shown(value)}. Expected {expected}.")
+            raise DataError(f"found {quote(value)}. Expected {expected}.")
         return value
 
     return reader(read)
@@ -119,7 +119,7 @@ def _listed(value: object) -> list[object]:
 
 def _names(value: object) -> dict[str, object]:
     if not isinstance(value, Mapping) or not value:
-        raise problem(f"found {shown(value)}. Expected names with their values, one per line.")
+        raise problem(f"found {quote(value)}. Expected names with their values, one per line.")
     return {str(name): item for name, item in value.items()}
 
 

@@ -16,7 +16,7 @@ from os.path import isfile
 from pathlib import Path
 from typing import Any
 
-from cptlaw.errors import DataError, UsageError, listed
+from cptlaw.errors import DataError, UsageError, join_names
 from cptlaw.findings import Finding
 from cptlaw.reading import plain_json
 from cptlaw.result import Line, Result
@@ -181,7 +181,7 @@ def _shared_names(start: _Weights, end: _Weights) -> list[str]:
         alone -= {name for name in alone if name.endswith(("lm_head.weight", "embed_out.weight"))}
     if alone:
         raise DataError(
-            f"{start.folder} and {end.folder} are not the same model: {listed(sorted(alone))} "
+            f"{start.folder} and {end.folder} are not the same model: {join_names(sorted(alone))} "
             f"{'is' if len(alone) == 1 else 'are'} in one of them alone. Name a model and its own base."
         )
     return [name for name in end.file_of if name in mine]

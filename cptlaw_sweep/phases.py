@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cptlaw.errors import DataError, shown
+from cptlaw.errors import DataError, quote
 from cptlaw.schedules import Phase
 from cptlaw.units import parse_quantity
 from cptlaw_sweep.fields import Plain, read_block
@@ -68,5 +68,5 @@ def rate_of(value: object, model: str, n_params: int, where: str) -> float:
             raise DataError(f"{where}: there is none for model {model}. Give one per model, or one for all.")
         value = value[model]
     if (result := parse_quantity(value, where)) <= 0:
-        raise DataError(f"{where}: found {shown(value)}. Expected a number above 0.")
+        raise DataError(f"{where}: found {quote(value)}. Expected a number above 0.")
     return result

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
-from cptlaw.errors import DataError, among
+from cptlaw.errors import DataError, name_hint
 from cptlaw.reading import existing_file, parse_yaml, read_utf8
 from cptlaw_sweep import given_models, tokenizers
 from cptlaw_sweep.fields import Plain, read_block
@@ -45,7 +45,7 @@ class Recipe:
         }
         for where, name in asked.named_texts():
             if name not in self.sources:
-                raise DataError(f"{path.name}: {where}: there is no text {name!r}.{among(name, self.sources)}")
+                raise DataError(f"{path.name}: {where}: there is no text {name!r}.{name_hint(name, self.sources)}")
         self.tokenizer, self._tokenizer_place = self._read_tokenizer()
         vocabulary = tokenizers.vocabulary_of(self.tokenizer, self._tokenizer_place)
         self.texts: dict[str, TextSpec] = {}
@@ -120,7 +120,7 @@ class Recipe:
         for name in self.models if names is None else names:
             ranks = [each for each in self.models if name in self.asked.models and each.startswith(f"{name}-r")]
             if name not in self.models and not ranks:
-                raise DataError(f"{where}: there is no model {name!r}.{among(name, self.models)}")
+                raise DataError(f"{where}: there is no model {name!r}.{name_hint(name, self.models)}")
             result += [name] if name in self.models else ranks
         return result
 

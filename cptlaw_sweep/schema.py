@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Discriminator, Tag, model_validator
 
-from cptlaw.errors import DataError, among
+from cptlaw.errors import DataError, name_hint
 from cptlaw_sweep.fields import (
     Between,
     Block,
@@ -422,7 +422,7 @@ class Adapt(Rows):
                 raise problem(f"mixes[{place}]: the weights sum to {sum(weights.values()):.4g}. Expected 1.")
         for name in self.pools:
             if name not in self.corpora:
-                raise problem(f"pools: no mix reads {name!r}.{among(name, sorted(map(str, self.corpora)))}")
+                raise problem(f"pools: no mix reads {name!r}.{name_hint(name, sorted(map(str, self.corpora)))}")
         return self
 
     @property

@@ -15,7 +15,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from cptlaw.errors import DataError, needed_for, shown
+from cptlaw.errors import DataError, needed_for, quote
 from cptlaw_sweep.schema import ENDINGS
 from cptlaw_sweep.specs import SourceFile, SourceSpec
 
@@ -68,7 +68,7 @@ def _files_of_pattern(pattern: str, folder: Path) -> Iterator[tuple[str, Callabl
                 is_folder = Path(name).is_dir()
             except (OSError, ValueError) as error:  # a name that no file can have
                 raise DataError(
-                    f"{shown(name)}: cannot be read ({getattr(error, 'strerror', None) or error})."
+                    f"{quote(name)}: cannot be read ({getattr(error, 'strerror', None) or error})."
                 ) from None
             if not is_folder:
                 yield str(Path(name).absolute()), partial(_open_file, name)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cptlaw.errors import UsageError, among
+from cptlaw.errors import UsageError, name_hint
 from cptlaw.findings import Finding
 from cptlaw.result import Result
 from cptlaw.runs import Runs, read_runs
@@ -243,14 +243,14 @@ def dry_run(
 def make_engine(name: str, workers: int | None = None, options: Mapping[str, str] | None = None) -> Engine:
     """Return an engine by name, with its options as text."""
     if name not in ENGINES:
-        raise UsageError(f"there is no engine {name!r}.{among(name, ENGINES)}")
+        raise UsageError(f"there is no engine {name!r}.{name_hint(name, ENGINES)}")
     module, _, kind = ENGINES[name].partition(":")
     made = getattr(importlib.import_module(module), kind)
     known = [option for option in inspect.signature(made).parameters if option != "workers"]
     given: dict[str, object] = dict(options or {})
     for option in given:
         if option not in known:
-            known = known or ["none"]
-            raise UsageError(f"--engine-option {option}: the {name} engine takes no such option.{among(option, known)}")
+            hint = name_hint(option, known or ["none"])
+            raise UsageError(f"--engine-option {option}: the {name} engine takes no such option.{hint}")
     engine: Engine = made(**given, **({"workers": workers} if workers else {}))
     return engine

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cptlaw.errors import UsageError, among, shown
+from cptlaw.errors import UsageError, name_hint, quote
 from cptlaw.units import parse_quantity
 from cptlaw.writing import file_name, write_all_to_edit
 from cptlaw_sweep.answer_file import HIGHEST_RATE, LONGEST_NAME, read_answer
@@ -294,7 +294,7 @@ def export(
 def files_of_answer(answer: object, to: str, **how: Any) -> dict[str, str]:
     """Return file -> content for the run of an answer, see `export`."""
     if to not in TRAINERS:
-        raise UsageError(f"there is no trainer {to!r}.{among(to, TRAINERS)}")
+        raise UsageError(f"there is no trainer {to!r}.{name_hint(to, TRAINERS)}")
     return files(to, [run_of_answer(answer, **how)], TRAINERS[to])
 
 
@@ -418,7 +418,7 @@ def parse_in_range(value: object, name: str, low: float, high: float) -> float:
     number = parse_quantity(value, name)
     if not low <= number <= high:
         raise UsageError(
-            f"{name}: {shown(value)}. Expected {'above 0' if 0 < low < 1e-300 else f'{low:g}'} to {high:g}."
+            f"{name}: {quote(value)}. Expected {'above 0' if 0 < low < 1e-300 else f'{low:g}'} to {high:g}."
         )
     return number
 
@@ -427,13 +427,13 @@ def parse_whole_number(value: object, name: str, low: int, high: int) -> int:
     """Read a whole number in a range, such as ``"4K"``."""
     number = parse_in_range(value, name, low, high)
     if number != int(number):
-        raise UsageError(f"{name}: {shown(value)}. Expected a whole number.")
+        raise UsageError(f"{name}: {quote(value)}. Expected a whole number.")
     return int(number)
 
 
 def _checked_text(text: object, name: str) -> str:
     if not isinstance(text, str) or not text.isprintable() or not text.strip() or len(text) > LONGEST_NAME:
-        raise UsageError(f"{name}: {shown(text)}. Expected the name or the folder of a model.")
+        raise UsageError(f"{name}: {quote(text)}. Expected the name or the folder of a model.")
     return text
 
 

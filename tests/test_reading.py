@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import cptlaw as cl
 from cptlaw import examples, reading
-from cptlaw.errors import CptlawError, DataError, UsageError, did_you_mean, shown, visible
+from cptlaw.errors import CptlawError, DataError, UsageError, did_you_mean, escape_hidden, quote
 from cptlaw.reading import parse_json, parse_yaml
 from cptlaw.runs.levels import among_levels, same_level
 from cptlaw.runs.where import parse
@@ -142,8 +142,8 @@ class TestLinear:
 
 class TestMessages:
     def test_what_is_quoted_is_short_and_harmless(self):
-        assert len(shown({"a": ["x" * 10_000] * 10_000})) < 500
-        assert visible("a\x1b[31m\u202eb\ud800") == "a\\x1b[31m\\u202eb\\ud800"
+        assert len(quote({"a": ["x" * 10_000] * 10_000})) < 500
+        assert escape_hidden("a\x1b[31m\u202eb\ud800") == "a\\x1b[31m\\u202eb\\ud800"
         assert str(CptlawError("a\x1b[2J\nb")) == "a\\x1b[2J\nb"
         assert did_you_mean("x" * 10_000, ["x" * 9_999]) == ""
 

@@ -11,7 +11,7 @@ import numpy as np
 from cptlaw.answering.alternatives import measured_base
 from cptlaw.answering.question import Asked
 from cptlaw.answering.result import Answer
-from cptlaw.errors import CptlawError, UsageError, listed
+from cptlaw.errors import CptlawError, UsageError, join_names
 from cptlaw.findings import Finding, by_severity
 from cptlaw.runs import Runs
 from cptlaw.runs.kinds import KINDS, Kind, kinds
@@ -86,7 +86,7 @@ def _asked_for(runs: Runs, question: Asked, where: str | None) -> list[Kind]:
     units = {loss_unit(runs.on(name).frame) for name in runs.evals if name not in runs.scores}
     if len(vocabularies) > 1 and USUAL_UNIT in units:
         raise UsageError(
-            f"{runs.label} has runs with {listed([f'{each:g}' for each in vocabularies], 4)} tokens added to the "
+            f"{runs.label} has runs with {join_names([f'{each:g}' for each in vocabularies], 4)} tokens added to the "
             f"vocabulary (vocab_added), whose losses per token do not compare. Choose one: vocab_added= (--vocab-added "
             f"{vocabularies[-1]:g}); or give losses per byte, with a column metric of nats_per_byte."
         )

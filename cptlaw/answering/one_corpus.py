@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cptlaw.errors import UsageError, did_you_mean, listed
+from cptlaw.errors import UsageError, did_you_mean, join_names
 from cptlaw.runs import Runs
 
 
@@ -24,7 +24,7 @@ def rows_of_corpus(runs: Runs, domain: str | None, where: str | None) -> str | N
         if len(corpora) > 1:
             raise UsageError(
                 f"{runs.label} has runs on {len(corpora)} corpora (column domain). Name the one that you ask about: "
-                f"domain= (--domain), one of {listed(corpora, 8)}."
+                f"domain= (--domain), one of {join_names(corpora, 8)}."
             )
         return where
     if "domain" not in rows.frame.columns:
@@ -32,8 +32,8 @@ def rows_of_corpus(runs: Runs, domain: str | None, where: str | None) -> str | N
     if domain not in corpora:
         raise UsageError(
             f"domain (--domain): no runs of {runs.label} are on {domain!r}.{did_you_mean(domain, corpora)} Its corpora "
-            f"(column domain) are {listed(corpora, 8) or 'not named'}. For a new one add a short run on it: a probe of "
-            f"1 % of the tokens is enough to begin with."
+            f"(column domain) are {join_names(corpora, 8) or 'not named'}. For a new one add a short run on it: a "
+            f"probe of 1 % of the tokens is enough to begin with."
         )
     named = rows.frame["domain"].dropna().astype(str).unique()
     others = ", ".join(_quoted(name) for name in sorted(named) if name != domain)

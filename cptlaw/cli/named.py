@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from cptlaw.cli.grouped import Grouped
-from cptlaw.errors import among
+from cptlaw.errors import name_hint
 
 
 class Named(click.Group):
@@ -18,7 +18,7 @@ class Named(click.Group):
         command = super().get_command(ctx, name)
         if command is None:
             what = f"verb {name!r}" if ctx.parent is None else f"{ctx.info_name} {name!r}"
-            ctx.fail(f"There is no {what}.{among(name, self.list_commands(ctx))}")
+            ctx.fail(f"There is no {what}.{name_hint(name, self.list_commands(ctx))}")
         return command
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -6,7 +6,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cptlaw.errors import UsageError, among
+from cptlaw.errors import UsageError, name_hint
 
 if TYPE_CHECKING:
     from cptlaw.runs import Runs
@@ -35,7 +35,7 @@ SCHEDULES = {
 def path(name: str) -> Path:
     """Return the file of an example, so that the command line can be tried on it."""
     if name not in EXAMPLES:
-        raise UsageError(f"there is no example {name!r}.{among(name, EXAMPLES)}")
+        raise UsageError(f"there is no example {name!r}.{name_hint(name, EXAMPLES)}")
     return Path(str(resources.files(__package__) / EXAMPLES[name]))
 
 

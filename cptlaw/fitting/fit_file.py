@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cptlaw.errors import CptlawError, DataError, shown, visible
+from cptlaw.errors import CptlawError, DataError, escape_hidden, quote
 from cptlaw.findings import SEVERITIES, Finding
 from cptlaw.fitting.law_fit import SEARCH, LawFit
 from cptlaw.fitting.rollouts import Rollout
@@ -126,21 +126,21 @@ def damaged(path: Path, error: Exception) -> DataError:
 def _check(document: Mapping[str, Any]) -> None:
     """Refuse values of kinds that no fit holds, which would otherwise surface far from the file."""
     if document.get("format_version") != FORMAT_VERSION:
-        raise ValueError(f"format_version is {shown(document.get('format_version'))}, not {FORMAT_VERSION}")
+        raise ValueError(f"format_version is {quote(document.get('format_version'))}, not {FORMAT_VERSION}")
     settings = document["settings"]
     for names, kind, wanted in KINDS:
         for name in names:
             value = settings[name] if name in settings else document[name]
             if not isinstance(value, kind):
-                raise ValueError(f"{name} is {shown(value)}, no {wanted}")
+                raise ValueError(f"{name} is {quote(value)}, no {wanted}")
     delta = settings["delta"]
     if isinstance(delta, bool) or not 0 < delta < math.inf:
-        raise ValueError(f"settings: delta is {shown(delta)}, no number above 0")
+        raise ValueError(f"settings: delta is {quote(delta)}, no number above 0")
     for item in document["findings"]:
         if item["severity"] not in SEVERITIES or not all(
             isinstance(item[name], str) for name in ("code", "message", "advice")
         ):
-            raise ValueError(f"findings hold {shown(item)}")
+            raise ValueError(f"findings hold {quote(item)}")
 
 
 def _finite(params: dict[str, float]) -> dict[str, float]:
@@ -177,14 +177,14 @@ def _known_law(document: Mapping[str, object], path: Path) -> None:
     home = document.get("law_home")
     if name in LAWS or not isinstance(home, dict):
         return
-    module, cls = (visible(str(home.get(key)))[:200] for key in ("module", "class"))
+    module, cls = (escape_hidden(str(home.get(key)))[:200] for key in ("module", "class"))
     where = (
         "Run the notebook's cell or the script that defines it"
         if home.get("module") == "__main__"
         else f"Import {module} (install its package first where it is missing)"
     )
     raise DataError(
-        f"{path}: law {shown(name)} is not defined here. It is the class {cls} of {module}, no law of cptlaw. {where}, "
+        f"{path}: law {quote(name)} is not defined here. It is the class {cls} of {module}, no law of cptlaw. {where}, "
         f"then load the fit again. The command line knows it where an installed package names it as an entry point of "
         f"the group cptlaw.laws (CONTRIBUTING.md)."
     )

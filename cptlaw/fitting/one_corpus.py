@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from cptlaw.errors import UsageError, did_you_mean, listed
+from cptlaw.errors import UsageError, did_you_mean, join_names
 from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.laws.dcpt_cross import AcrossDomains
@@ -35,21 +35,21 @@ def fit_of_corpus(fit: Any, domain: str | None) -> Any:
         if apart and not fit.law.corpus and corpora:
             raise UsageError(
                 f"law {fit.law.name} tells corpora apart, and none is named. Give domain= (--domain), one of "
-                f"{listed(corpora, 8)}."
+                f"{join_names(corpora, 8)}."
             )
         return fit
     if domain not in corpora:
         raise UsageError(
             f"domain (--domain): the fit of {fit.on} has no runs on {domain!r}.{did_you_mean(domain, corpora)} Its "
-            f"corpora (column domain) are {listed(corpora, 8) or 'not named'}. For a new one add a short run on it to "
-            f"the table, a probe of 1 % of the tokens, and fit again."
+            f"corpora (column domain) are {join_names(corpora, 8) or 'not named'}. For a new one add a short run on it "
+            f"to the table, a probe of 1 % of the tokens, and fit again."
         )
     if apart:
         return replace(fit, law=fit.law.of_corpus(domain, fit.data), _cache={})
     if len(corpora) > 1:
         raise UsageError(
-            f"domain (--domain): law {fit.law.spec} took the runs on {listed(corpora, 8)} for runs on one corpus. Fit "
-            f"those on one, --where \"domain == '{domain}'\", or a law that tells corpora apart: dcpt-cross-k1, "
+            f"domain (--domain): law {fit.law.spec} took the runs on {join_names(corpora, 8)} for runs on one corpus. "
+            f"Fit those on one, --where \"domain == '{domain}'\", or a law that tells corpora apart: dcpt-cross-k1, "
             f"dcpt-cross-k3."
         )
     return fit

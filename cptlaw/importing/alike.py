@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from cptlaw.errors import DataError, listed
+from cptlaw.errors import DataError, join_names
 from cptlaw.importing.history import History
 from cptlaw.runs.metrics import is_score, metric_name
 from cptlaw.runs.run_names import PART
@@ -102,10 +102,10 @@ def _message(
     low, high, name, least, most = apart
     held = {str(key) for history in histories for key in history.config}
     if told:
-        look = f"They differ in {listed(map(repr, told), 6)}, which are read as names and places"
+        look = f"They differ in {join_names(map(repr, told), 6)}, which are read as names and places"
         how = f"; if one of these is what differs, keep it with --config COLUMN={told[0]}"
     elif held:
-        look, how = f"Their settings are the same in all {len(held)} keys ({listed(sorted(held), 4)})", ""
+        look, how = f"Their settings are the same in all {len(held)} keys ({join_names(sorted(held), 4)})", ""
     else:
         look, how = "No settings lie beside these logs (config.json, args.json, config.yaml)", ""
     pattern = pattern_of([history.run for history in histories])

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cptlaw.errors import DataError, UsageError, did_you_mean, listed
+from cptlaw.errors import DataError, UsageError, did_you_mean, join_names
 from cptlaw.importing.alike import require_differences
 from cptlaw.importing.ended import sound_runs, stopped_early
 from cptlaw.importing.history import LR_NAMES, SAMPLES_NAMES, TOKENS_NAMES, History, Record, first_of
@@ -72,7 +72,7 @@ def _losses(histories: Sequence[History], wanted: ImportOptions) -> tuple[dict[s
         for metric in wanted.losses.values():
             if metric not in metrics:
                 near = did_you_mean(metric, metrics)
-                raise UsageError(f"--map: no metric {metric!r} in the logs.{near} Found: {listed(metrics)}.")
+                raise UsageError(f"--map: no metric {metric!r} in the logs.{near} Found: {join_names(metrics)}.")
         return dict(wanted.losses), []
     result: dict[str, str] = {}
     own = any(record.losses or record.scores for history in histories for record in history.records)
@@ -285,6 +285,6 @@ def _no_loss(histories: Sequence[History], losses: Mapping[str, str]) -> str:
     asked = f" as asked ({', '.join(losses.values())})" if losses else ""
     return (
         f"{histories[0].path}: no loss of a validation set{asked}. Expected a metric such as eval_fr_loss, eval/loss "
-        f"or 'validation lm loss'. Found {len(histories)} runs with the metrics {listed(metrics) or '(none)'}. "
+        f"or 'validation lm loss'. Found {len(histories)} runs with the metrics {join_names(metrics) or '(none)'}. "
         f"Name the losses with --map loss:EVAL=METRIC."
     )

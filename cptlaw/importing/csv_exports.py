@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
-from cptlaw.errors import DataError, shown
+from cptlaw.errors import DataError, quote
 from cptlaw.importing.history import History, Record, numbers_of
 from cptlaw.importing.reader import Reader, csv_header, csv_rows, file_run_name, files_below, rows_by_step
 
@@ -39,7 +39,7 @@ class TensorBoardCsv(Reader):
                 values = numbers_of({"step": row["Step"], tag: row["Value"]})
                 if len(values) < 2:
                     raise DataError(
-                        f"{path}, row {number}: found {shown(row)}. Expected numbers for Step and Value. Export again."
+                        f"{path}, row {number}: found {quote(row)}. Expected numbers for Step and Value. Export again."
                     )
                 by_run[run].append(Record(values["step"], {tag: values[tag]}))
         return [History(run, source, tuple(records)) for run, records in by_run.items()]

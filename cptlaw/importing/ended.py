@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from cptlaw.errors import DataError, listed
+from cptlaw.errors import DataError, join_names
 from cptlaw.importing.history import History
 from cptlaw.importing.names_of_losses import is_eval_loss, is_training_loss
 
@@ -34,7 +34,7 @@ def sound_runs(histories: Sequence[History], keep_all: bool) -> tuple[list[Histo
     names: dict[str, list[str]] = {}
     for place, reason in why.items():
         names.setdefault(reason, []).append(histories[place].run)
-    said = "; ".join(f"{listed(map(repr, runs), 4)} {reason}" for reason, runs in names.items())
+    said = "; ".join(f"{join_names(map(repr, runs), 4)} {reason}" for reason, runs in names.items())
     sound = [one for place, one in enumerate(histories) if place not in why]
     if keep_all:
         return list(histories), [f"kept though {said}"]

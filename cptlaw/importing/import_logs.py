@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Unpack
 
-from cptlaw.errors import CptlawError, DataError, UsageError, among, did_you_mean, refuse_others, shown
+from cptlaw.errors import CptlawError, DataError, UsageError, did_you_mean, name_hint, quote, refuse_others
 from cptlaw.importing import wandb_runs
 from cptlaw.importing.against_plan import differences_from_plan
 from cptlaw.importing.assemble import assemble
@@ -159,7 +159,7 @@ def _read(reader: Reader, files: list[Path], source: Path) -> list[History]:
                 _read(reader, [path], source)
         raise DataError(
             f"{files[0] if len(files) == 1 else source}: read as {reader.title}, and holds what that does not write "
-            f"({type(error).__name__}: {shown(str(error))}). Copy it again, mend it, or leave it out."
+            f"({type(error).__name__}: {quote(str(error))}). Copy it again, mend it, or leave it out."
         ) from None
 
 
@@ -168,7 +168,7 @@ def _recognise(path: Path, log_format: str | None) -> tuple[Reader, list[Path], 
     known = {reader.name: reader for reader in kinds}
     if log_format is not None:
         if log_format not in known:
-            raise UsageError(f"--format {log_format!r}: no such format.{among(log_format, known)}")
+            raise UsageError(f"--format {log_format!r}: no such format.{name_hint(log_format, known)}")
         reader = known[log_format]
         files = reader.find(path)
         if not files:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypedDict, Unpack
 
-from cptlaw.errors import DataError, UsageError, among, did_you_mean, listed
+from cptlaw.errors import DataError, UsageError, did_you_mean, join_names, name_hint
 from cptlaw.importing.names_of_losses import eval_of
 from cptlaw.importing.reader import csv_rows
 from cptlaw.reading import existing_file
@@ -98,7 +98,7 @@ class ImportOptions:
         name = run if run in self.table else run.rpartition("/")[2]
         if name not in self.table:
             near = did_you_mean(run, self.table)
-            raise UsageError(f"--settings: no row for run {run!r}.{near} Found: {listed(self.table)}. Add the row.")
+            raise UsageError(f"--settings: no row for run {run!r}.{near} Found: {join_names(self.table)}. Add the row.")
         return self.table[name]
 
 
@@ -179,7 +179,7 @@ def _column(name: str, option: str) -> str:
     if column is None or column in _FROM_ROWS:
         known = [known for known in COLUMNS if known not in _FROM_ROWS]
         of_losses = " loss:EVAL=METRIC names a loss." if option == "--map" else ""
-        raise UsageError(f"{option}: {name!r} is not a column of a runs table.{among(name, known)}{of_losses}")
+        raise UsageError(f"{option}: {name!r} is not a column of a runs table.{name_hint(name, known)}{of_losses}")
     return column
 
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from cptlaw.errors import DataError, UsageError, needed_for, shown
+from cptlaw.errors import DataError, UsageError, needed_for, quote
 from cptlaw.importing.history import (
     SAMPLES_NAMES,
     STEP_NAMES,
@@ -107,7 +107,7 @@ def json_lines(path: Path) -> tuple[list[dict[str, object]], tuple[str, ...]]:
                 return rows, (f"{path}: the last line (row {number}) is cut off and left out",)
             raise DataError(f"{path}, row {number}: not JSON ({error}). Expected one object per line.") from None
         if not isinstance(value, dict):
-            raise DataError(f"{path}, row {number}: found {shown(line)}. Expected one object per line.")
+            raise DataError(f"{path}, row {number}: found {quote(line)}. Expected one object per line.")
         rows.append(value)
     return rows, ()
 

@@ -22,7 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from cptlaw.errors import DataError, shown
+from cptlaw.errors import DataError, quote
 from cptlaw.importing.history import STEP_NAMES, History, first_of, numbers_of
 from cptlaw.reading import read_utf8
 
@@ -186,7 +186,7 @@ def rows_by_step(path: Path) -> Iterator[tuple[float, dict[str, float]]]:
         step = first_of(values, STEP_NAMES)
         if step is None:
             found = next((row[name] for name in row if str(name).strip().lower() == "step"), None)
-            raise DataError(f"{path}, row {number}: column step: found {shown(found)}, no number.")
+            raise DataError(f"{path}, row {number}: column step: found {quote(found)}, no number.")
         yield step, values
 
 

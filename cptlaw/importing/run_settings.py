@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import cache
 from pathlib import Path
 
-from cptlaw.errors import UsageError, did_you_mean, listed
+from cptlaw.errors import UsageError, did_you_mean, join_names
 from cptlaw.importing.history import History
 from cptlaw.importing.model_size import parameters_beside, parameters_of_config
 from cptlaw.importing.options import ImportOptions
@@ -66,7 +66,7 @@ class Settings:
             )
         sizes = {where for one in histories if "n_params" not in self._of(one) and (where := self._sizes[one.path])}
         if sizes:
-            files = listed(sorted({name for _, name in sizes}))
+            files = join_names(sorted({name for _, name in sizes}))
             self.notes.append(f"n_params: all parameters with embeddings, from {files} beside the logs")
 
     def of(self, history: History) -> dict[str, object]:
@@ -96,7 +96,7 @@ class Settings:
             if key not in history.config:
                 raise UsageError(
                     f"--config {column}={key}: run {history.run!r} ({history.path}) has no setting {key!r}."
-                    f"{did_you_mean(key, history.config)} Found: {listed(history.config) or 'no settings at all'}."
+                    f"{did_you_mean(key, history.config)} Found: {join_names(history.config) or 'no settings at all'}."
                 )
             whole[column] = history.config[key]
         for more in (wanted.from_name(history.run), wanted.from_table(history.run), wanted.constants):
@@ -186,7 +186,7 @@ def range_of(key: str, histories: Sequence[History]) -> str:
     numbers = [value for value in values if isinstance(value, float)]
     if len(numbers) == len(values):
         return f"{min(numbers):g} to {max(numbers):g}"
-    return listed(("none" if value is None else str(value) for value in values), 3)
+    return join_names(("none" if value is None else str(value) for value in values), 3)
 
 
 def _value(value: object) -> float | str | None:

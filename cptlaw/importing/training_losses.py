@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from cptlaw.errors import listed
+from cptlaw.errors import join_names
 from cptlaw.importing.history import History, Record
 from cptlaw.importing.names_of_losses import is_training_loss
 
@@ -77,7 +77,7 @@ def what_to_do(histories: Sequence[History]) -> str:
     metric, *others = training_losses(histories)
     how = next((one.how_to_measure for one in histories if one.how_to_measure), "")
     switch = f"To measure them in the next run: {how}." if how else "Have the trainer measure one on each corpus."
-    beside = f" (and {listed(others, 3)})" if others else ""
+    beside = f" (and {join_names(others, 3)})" if others else ""
     return (
         f"{histories[0].path}: {len(histories)} runs log a training loss, {metric!r}{beside}, and no loss of a "
         f"validation set. {switch} What the training loss can tell: how fast the mix is learnt, by tokens, size, rate; "

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from cptlaw.errors import UsageError, did_you_mean, require_type, shown
+from cptlaw.errors import UsageError, did_you_mean, quote, require_type
 from cptlaw.units import LARGEST, SMALLEST, format_percent, parse_probability, parse_quantity
 
 Word = TypeVar("Word", bound=str)
@@ -27,9 +27,9 @@ def positive(value: object, name: str, example: str) -> float:
     """Return a positive quantity, such as ``"8.1B"``."""
     number = quantity(value, name)
     if not number > 0:
-        raise UsageError(f"{label(name)}: {shown(value)} is not positive. Expected a number such as {example}.")
+        raise UsageError(f"{label(name)}: {quote(value)} is not positive. Expected a number such as {example}.")
     if number < SMALLEST:
-        raise UsageError(f"{label(name)}: {shown(value)} is below {SMALLEST:g}. Expected a number such as {example}.")
+        raise UsageError(f"{label(name)}: {quote(value)} is below {SMALLEST:g}. Expected a number such as {example}.")
     return number
 
 
@@ -37,7 +37,7 @@ def quantity(value: object, name: str) -> float:
     """Return a quantity, such as ``"2%"`` or ``-0.01``."""
     number = parse_quantity(value, label(name))
     if abs(number) > LARGEST:
-        raise UsageError(f"{label(name)}: {shown(value)} is beyond {LARGEST:g}. Mind its unit, as in 8.1B or 2%.")
+        raise UsageError(f"{label(name)}: {quote(value)} is beyond {LARGEST:g}. Mind its unit, as in 8.1B or 2%.")
     return number
 
 
@@ -108,7 +108,7 @@ def at_least_one(value: object, name: str) -> float:
     """Return a number of times, 1 or more, such as ``4``."""
     number = quantity(value, name)
     if number < 1:
-        raise UsageError(f"{label(name)}: {shown(value)} is less than 1. Expected how often, such as 4.")
+        raise UsageError(f"{label(name)}: {quote(value)} is less than 1. Expected how often, such as 4.")
     return number
 
 

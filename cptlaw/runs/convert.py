@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from cptlaw.errors import UsageError, visible
+from cptlaw.errors import UsageError, escape_hidden
 from cptlaw.units import parse_quantity
 from cptlaw.writing import without_apostrophe
 
@@ -130,4 +130,4 @@ def _number(value: object) -> float | None:
 def _word(value: object) -> str:
     if isinstance(value, float | np.floating) and float(value).is_integer():
         return str(int(value))  # a missing id elsewhere in the column turns whole numbers into floats
-    return visible(without_apostrophe(str(value).strip()))
+    return escape_hidden(without_apostrophe(str(value).strip()))

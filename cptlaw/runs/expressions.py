@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cptlaw.errors import UsageError, did_you_mean, listed, shown
+from cptlaw.errors import UsageError, did_you_mean, join_names, quote
 from cptlaw.units import NUMBER, SUFFIXES, parse_quantity
 
 Floats = NDArray[np.float64]
@@ -127,7 +127,7 @@ class _Reader:
         """Return the value of all of it."""
         result = self.sum()
         if self.rest().strip():
-            raise self.error(f"cannot be read from {shown(self.rest().strip())} on")
+            raise self.error(f"cannot be read from {quote(self.rest().strip())} on")
         return result
 
     def rest(self) -> str:
@@ -136,8 +136,9 @@ class _Reader:
     def error(self, what: str) -> UsageError:
         near = did_you_mean(self.rest().strip(" ()%"), self.known) if self.rest() else ""
         return UsageError(
-            f"--columns: {shown(self.text)} {what}.{near} Expected columns and numbers with + - * / and parentheses "
-            f"between, as in 1-ja_frac, mix%, btok:B or flops/(6*n_params). Columns: {listed(map(repr, self.known))}."
+            f"--columns: {quote(self.text)} {what}.{near} Expected columns and numbers with + - * / and parentheses "
+            f"between, as in 1-ja_frac, mix%, btok:B or flops/(6*n_params). Columns: "
+            f"{join_names(map(repr, self.known))}."
         )
 
     def signs(self, which: str) -> Iterator[str]:
@@ -169,7 +170,7 @@ class _Reader:
         self.place += len(self.rest()) - len(self.rest().lstrip())
         if match := _QUOTED.match(self.text, self.place):
             if match[1] not in self.known:
-                raise self.error(f"names the column {shown(match[1])}, which the table does not have")
+                raise self.error(f"names the column {quote(match[1])}, which the table does not have")
             self.place = match.end()
             return self.lookup(match[1])
         if name := self.name():
@@ -183,7 +184,7 @@ class _Reader:
             return np.asarray(parse_quantity(match[0]), dtype=float)
         if not self.rest().startswith("("):
             word = _WORD.match(self.rest())
-            raise self.error(f"names {shown(word[0])}, which is no column" if word else "ends too early")
+            raise self.error(f"names {quote(word[0])}, which is no column" if word else "ends too early")
         return self.inner()
 
     def inner(self) -> Floats:

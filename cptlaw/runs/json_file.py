@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from cptlaw.commands import command_line
-from cptlaw.errors import DataError, shown
+from cptlaw.errors import DataError, quote
 from cptlaw.reading import plain_json, read_utf8
 from cptlaw.runs.csv_file import EXACT
 from cptlaw.runs.raw_table import ROW, RawTable
@@ -62,7 +62,7 @@ def read_json(path: Path, label: str) -> RawTable:
         raise DataError(f"{label}: no rows. {_ADVICE}")
     for row, record in zip(rows, records, strict=True):
         if not isinstance(record, dict):
-            raise DataError(f"{label}, row {row}: found {shown(record)}. {_ADVICE}")
+            raise DataError(f"{label}, row {row}: found {quote(record)}. {_ADVICE}")
     shapes = dict.fromkeys(map(tuple, records))
     names = list(dict.fromkeys(name for shape in shapes for name in shape))
     if not names:

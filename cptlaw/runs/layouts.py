@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cptlaw.errors import listed
+from cptlaw.errors import join_names
 from cptlaw.runs.convert import hashable, texts_in, to_numbers, with_cells
 from cptlaw.runs.naming import loss_columns
 from cptlaw.runs.question import NotUnderstoodError, as_flag
@@ -66,7 +66,7 @@ def filled_down(raw: RawTable) -> RawTable:
         begins, columns[name] = known, frame[name].ffill()
     if not columns or len(columns) == len(frame.columns):
         return raw
-    return raw.reshaped(frame.assign(**columns), f"cells below a value are read as that one: {listed(columns)}")
+    return raw.reshaped(frame.assign(**columns), f"cells below a value are read as that one: {join_names(columns)}")
 
 
 def units_below(raw: RawTable) -> RawTable:
@@ -88,7 +88,7 @@ def units_below(raw: RawTable) -> RawTable:
     # Of "M params" the first word scales, and the rest is what the column's own name says too.
     kept = {name: f"{name} ({units[name].strip('[]()').split()[0]})" for name, kind in known.items() if kind}
     rest = frame.iloc[1:].rename(columns=kept)
-    return raw.reshaped(rest, f"the row below the header holds units: {listed(kept.values() or units.values())}")
+    return raw.reshaped(rest, f"the row below the header holds units: {join_names(kept.values() or units.values())}")
 
 
 def _unit(text: str) -> str | None:
@@ -114,8 +114,8 @@ def without_summaries(raw: RawTable) -> RawTable:
     of_end[-LAST:] = [str(cell).strip().strip("*_").lower() in SUMMARIES for cell in frame[name].iloc[-LAST:]]
     if not of_end.any() or of_end.sum() > max(1, len(frame) // 4):
         return raw
-    lines = ", ".join(str(row) for row in frame.index[of_end][:4])
-    return raw.reshaped(frame[~of_end], f"left out as no runs: {listed(frame[name][of_end].map(repr))} (row {lines})")
+    names, lines = join_names(frame[name][of_end].map(repr)), ", ".join(map(str, frame.index[of_end][:4]))
+    return raw.reshaped(frame[~of_end], f"left out as no runs: {names} (row {lines})")
 
 
 def without_errors(raw: RawTable) -> RawTable:
@@ -163,7 +163,7 @@ def _mapped(
             columns[name] = with_cells(cells, read)
     if not columns:
         return raw
-    return raw.reshaped(raw.frame.assign(**columns), note.format(listed(map(repr, columns))))
+    return raw.reshaped(raw.frame.assign(**columns), note.format(join_names(map(repr, columns))))
 
 
 def without_failed(raw: RawTable) -> RawTable:
@@ -191,7 +191,7 @@ def without_failed(raw: RawTable) -> RawTable:
     if not columns:
         return raw
     frame = raw.frame[left] if long is not None else raw.frame.assign(**columns)
-    return raw.reshaped(frame, f"left out: {count} losses that say {listed(map(repr, words))}")
+    return raw.reshaped(frame, f"left out: {count} losses that say {join_names(map(repr, words))}")
 
 
 def without_unfinished(raw: RawTable) -> RawTable:
@@ -202,7 +202,7 @@ def without_unfinished(raw: RawTable) -> RawTable:
         states = raw.frame[name].map(lambda cell: str(cell).strip().lower())
         failed = states.isin(FAILED).to_numpy()
         if failed.any() and not failed.all():
-            said = listed(map(repr, sorted(states[failed].unique())))
+            said = join_names(map(repr, sorted(states[failed].unique())))
             note = f"left out: {failed.sum()} rows of runs whose {name!r} is {said} (--all-runs keeps them)"
             return raw.reshaped(raw.frame[~failed], note)
     return raw

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from cptlaw.errors import listed
+from cptlaw.errors import join_names
 from cptlaw.runs.problems import Problems
 
 LOSS, BITS_PER_BYTE, NATS_PER_BYTE = "loss", "bpb", "nats_per_byte"
@@ -178,7 +178,7 @@ def as_shares(
                 f"with its sign, as 0.6%, or shares everywhere, as 0.006."
             )
     names_in_percent = sorted({one for several in percent.values() for one in several})
-    note = f"scores in percent are read as shares: {listed(map(repr, names_in_percent), 3)}"
+    note = f"scores in percent are read as shares: {join_names(map(repr, names_in_percent), 3)}"
     return result, (note,) if names_in_percent else ()
 
 
@@ -200,7 +200,7 @@ def named_apart(evals: pd.Series, metric: npt.NDArray[np.object_]) -> tuple[pd.S
     if not renamed:
         return evals, ()
     apart = [renamed.get((name, one), name) for name, one in zip(names, metric, strict=True)]
-    note = f"evals with several metrics are told apart: {listed(map(repr, sorted(set(renamed.values()))), 3)}"
+    note = f"evals with several metrics are told apart: {join_names(map(repr, sorted(set(renamed.values()))), 3)}"
     return pd.Series(apart, index=evals.index), (note,)
 
 

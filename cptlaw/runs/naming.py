@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
-from cptlaw.errors import DataError, UsageError, did_you_mean, listed, require_type
+from cptlaw.errors import DataError, UsageError, did_you_mean, join_names, require_type
 from cptlaw.runs.expressions import IGNORE, expression
 from cptlaw.runs.question import NotUnderstoodError, as_flag
 from cptlaw.runs.schema import COLUMNS, LAST_RESORTS, canonical_name, column_of, corpus_of, normal_name
@@ -199,7 +199,7 @@ def no_column(name: str, names: Iterable[object], where: str, to: str) -> UsageE
 
 def quoted(names: Iterable[str]) -> str:
     """Return names in quotes, with commas between; of many the first ones and how many more there are."""
-    return listed(map(repr, names))
+    return join_names(map(repr, names))
 
 
 def _one_value(column: str) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from cptlaw.errors import listed
+from cptlaw.errors import join_names
 from cptlaw.findings import Finding, Remedy
 from cptlaw.runs.schema import COLUMNS, mix_columns
 from cptlaw.units import format_quantity
@@ -214,8 +214,8 @@ def outlier_runs(surface: LossSurface) -> Iterator[Finding]:
         worst = names[strange[np.argsort(-np.abs(away[strange]))]].tolist()
         farthest = _percent_off(float(away[strange][np.abs(away[strange]).argmax()]))
         yield _mix_up(
-            f"the losses of {len(worst)} runs, such as {listed(map(repr, worst), MOST_NAMED)}, lie up to {farthest} "
-            "what the other runs lead one to expect.",
+            f"the losses of {len(worst)} runs, such as {join_names(map(repr, worst), MOST_NAMED)}, lie up to {farthest}"
+            " what the other runs lead one to expect.",
             worst,
         )
         return
@@ -253,7 +253,7 @@ def outlier_rows(surface: LossSurface, name: str, base: Floats) -> Iterator[Find
     rows, change = _off_the_others(surface), surface.loss - np.log(base)
     if rows:
         values = ", ".join(f"{value:.4g}" for value in surface.frame.loc[rows[:3], "loss"])
-        where = f"row {rows[0]} has" if len(rows) == 1 else f"rows {listed(map(str, rows), 5)} have"
+        where = f"row {rows[0]} has" if len(rows) == 1 else f"rows {join_names(map(str, rows), 5)} have"
         text = f"{where} a loss of {values}{' ..' if len(rows) > 3 else ''}, more than {math.expm1(STRANGE_ROW):.0%} "
         text += "off what the rows around lead one to expect."
     else:  # of however few

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 import pandas as pd
 
-from cptlaw.errors import UsageError, shown, visible
+from cptlaw.errors import UsageError, escape_hidden, quote
 from cptlaw.runs.corpora import check_sums
 from cptlaw.runs.dataframe import TableLike, from_dataframe
 from cptlaw.runs.naming import Naming, name_columns
@@ -50,7 +50,7 @@ def point(text: str) -> pd.DataFrame:
         if name in values:
             raise UsageError(f"--at: {name} is given twice.")
         is_text = name in COLUMNS and not COLUMNS[name].numeric
-        values[name] = visible(value.strip()) if is_text else parse_quantity(value, f"--at {key.strip()}")
+        values[name] = escape_hidden(value.strip()) if is_text else parse_quantity(value, f"--at {key.strip()}")
     frame = pd.DataFrame([values])
     _check(frame, "--at")
     return frame
@@ -144,19 +144,19 @@ def _table_of(source: Mapping[str, object]) -> pd.DataFrame:
     columns = {name: value for name, value in source.items() if isinstance(value, Iterable) and not _is_one(value)}
     lengths = {name: len(list(value)) for name, value in columns.items()}
     if len(set(lengths.values())) > 1:
-        counted = ", ".join(f"{shown(name)} {length}" for name, length in lengths.items())
+        counted = ", ".join(f"{quote(name)} {length}" for name, length in lengths.items())
         raise UsageError(f"points: the columns have different numbers of values ({counted}). Expected one for all.")
     # Single values hold for all rows, so that one size can be asked at many tokens.
     n = next(iter(lengths.values()), 1)
     for name, value in source.items():
         if name not in columns and not _is_one(value) and value is not None:
-            raise UsageError(f"points: {shown(name)} is {shown(value)}. Expected a number, or a list of numbers.")
+            raise UsageError(f"points: {quote(name)} is {quote(value)}. Expected a number, or a list of numbers.")
     cells = {name: list(columns[name]) if name in columns else [value] * n for name, value in source.items()}
-    return pd.DataFrame({visible(str(name)): _column_of(values) for name, values in cells.items()})
+    return pd.DataFrame({escape_hidden(str(name)): _column_of(values) for name, values in cells.items()})
 
 
 def _column_of(values: list[object]) -> pd.Series:
-    plain = [visible(value) if isinstance(value, str) else value for value in values]
+    plain = [escape_hidden(value) if isinstance(value, str) else value for value in values]
     return pd.Series(plain, dtype=None if plain else np.float64)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from cptlaw.errors import shown
+from cptlaw.errors import quote
 from cptlaw.runs.question import NotUnderstoodError
 
 # How many bad rows a message shows; all are counted.
@@ -88,4 +88,4 @@ class Problems:
 
 
 def _quoted(value: Any) -> str:
-    return "nothing" if pd.api.types.is_scalar(value) and pd.isna(value) else shown(str(value))
+    return "nothing" if pd.api.types.is_scalar(value) and pd.isna(value) else quote(str(value))

@@ -9,7 +9,7 @@ from functools import reduce
 from typing import Any
 
 from cptlaw.commands import command_line
-from cptlaw.errors import DataError, UsageError, among
+from cptlaw.errors import DataError, UsageError, name_hint
 from cptlaw.runs.expressions import IGNORE, as_texts, column_pairs
 from cptlaw.units import parse_pairs
 
@@ -159,7 +159,7 @@ def arguments_of(choice: str) -> dict[str, Any]:
     for flag, text in zip(words[::2], words[1::2], strict=False):
         name = flag.removeprefix("--").replace("-", "_")
         if name not in (*MAPPINGS, *TEXTS):
-            raise UsageError(f"{flag}: no option that says how to read.{among(name, (*MAPPINGS, *TEXTS))}")
+            raise UsageError(f"{flag}: no option that says how to read.{name_hint(name, (*MAPPINGS, *TEXTS))}")
         pairs = column_pairs([text]) if name == "columns" else None
         if name in ("losses", "scores"):
             result[name] = parse_pairs([text], flag, "NAME=COLUMN")

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cptlaw.commands import command_line
-from cptlaw.errors import UsageError, shown
+from cptlaw.errors import UsageError, quote
 from cptlaw.findings import Finding
 from cptlaw.runs.candidates import LARGE, SMALL, UNLIKELY, Numbers, Offer, best_together
 from cptlaw.runs.convert import hashable, to_numbers
@@ -187,7 +187,7 @@ def _question(runs: Runs, name: str, effects: Sequence[Effect], choices: Sequenc
     known = values[np.isfinite(values)]
     levels = list(dict.fromkeys(str(value) for value in column.dropna()))
     sounds = None if is_text or not _may_be_missing(runs, name) else looks_like(name)
-    varies = f"has {len(levels)} values ({', '.join(map(shown, levels[:3]))}{', ..' * (len(levels) > 3)})"
+    varies = f"has {len(levels)} values ({', '.join(map(quote, levels[:3]))}{', ..' * (len(levels) > 3)})"
     if not is_text:
         varies = f"varies ({known.min():g} to {known.max():g})"
     meant = f"looks like {sounds} ({COLUMNS[sounds].meaning}), but its name is not known" if sounds else ""

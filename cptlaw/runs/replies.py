@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cptlaw.errors import DataError, among
+from cptlaw.errors import DataError, name_hint
 from cptlaw.reading import STDIN, read_yaml
 from cptlaw.runs.expressions import IGNORE
 from cptlaw.runs.question import MAPPINGS, TEXTS
@@ -45,7 +45,8 @@ def replies(source: RunsLike) -> dict[str, Any]:
     result: dict[str, object] = {}
     for name, value in kept.items():
         if name not in (*MAPPINGS, *TEXTS):
-            raise DataError(f"{place}: {name!r} is no entry.{among(name, (*MAPPINGS, *TEXTS))} Mend it, or delete it.")
+            hint = name_hint(name, (*MAPPINGS, *TEXTS))
+            raise DataError(f"{place}: {name!r} is no entry.{hint} Mend it, or delete it.")
         result[name] = _mapping(value, name, place) if name in MAPPINGS else str(value)
     return result
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from cptlaw.errors import DataError, visible
+from cptlaw.errors import DataError, escape_hidden
 from cptlaw.reading import flatten
 from cptlaw.runs.convert import hashable, to_numbers
 from cptlaw.runs.corpora import MAPPING, OFF, SHARES
@@ -50,7 +50,7 @@ def unnested(raw: RawTable) -> RawTable:
             result = [cell.get(inner) for cell in cells]
             # As objects: pandas refuses half a character in a column of texts, and in a name.
             kind = object if any(isinstance(one, str) for one in result) else None
-            columns[visible(inner)] = pd.Series(result, index=frame.index, dtype=kind) if cells else frame[name]
+            columns[escape_hidden(inner)] = pd.Series(result, index=frame.index, dtype=kind) if cells else frame[name]
     return raw.reshaped(pd.DataFrame(columns, index=frame.index))
 
 
@@ -264,7 +264,7 @@ def runs_of_steps(raw: RawTable) -> RawTable:
     if not settings or stated.duplicated().any() or not stated.duplicated([*settings, taken["eval"]]).any():
         return raw
     varied = [name for name in settings if stated[name].nunique() > 1] or settings[:1]
-    names = [visible(" ".join(str(part) for part in row)) for row in stated[varied].itertuples(index=False)]
+    names = [escape_hidden(" ".join(str(part) for part in row)) for row in stated[varied].itertuples(index=False)]
     listed = ", ".join(map(repr, varied))
     note = f"no column 'run': rows alike in {listed} are one run"
     # Names that are made of columns tell nothing that these do not.

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from cptlaw.errors import listed
+from cptlaw.errors import join_names
 from cptlaw.findings import Finding, by_severity
 from cptlaw.runs.metrics import HIGHEST_LOSS
 from cptlaw.runs.outliers import (
@@ -423,7 +423,7 @@ def _budgets(frame: pd.DataFrame) -> Iterator[Finding]:
         for (name, *_), rows in base.groupby(["eval", "ptpp", *columns], observed=True, dropna=False):
             loss = rows["loss"].to_numpy(dtype=float)
             if len(rows) > 1 and loss.max() / loss.min() - 1.0 > most:
-                first = listed([f"{value:.4g}" for value in np.sort(loss)], 4)
+                first = join_names([f"{value:.4g}" for value in np.sort(loss)], 4)
                 yield Finding(
                     "warning",
                     "bases-not-told-apart",

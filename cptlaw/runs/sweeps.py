@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pandas as pd
 
-from cptlaw.errors import listed
+from cptlaw.errors import join_names
 from cptlaw.findings import Finding, Remedy
 from cptlaw.runs.convert import hashable, row_codes
 from cptlaw.runs.schema import COLUMNS, mix_columns
@@ -60,12 +60,12 @@ def mistuned_runs(runs: Runs, where: str | None = None) -> tuple[frozenset[str],
 
 def mistuned(runs: Runs, names: frozenset[str], tuned: list[str]) -> Finding:
     """Say which runs of a sweep are left out."""
-    first = listed(sorted(names), 3)
+    first = join_names(sorted(names), 3)
     return Finding(
         "info",
         "mistuned-runs",
         f"{len(names)} of {runs.frame['run'].nunique()} runs are left out, for another one of the same size, tokens "
-        f"and mix is better at another {listed(tuned)}: {first}. Laws are fitted to the best of each.",
+        f"and mix is better at another {join_names(tuned)}: {first}. Laws are fitted to the best of each.",
         "To fit all of them, ask for all runs.",
         data={"runs": len(names), "tuned": list(tuned)},
         remedy=Remedy("all_runs", True),

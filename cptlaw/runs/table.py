@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from cptlaw.errors import DataError, UsageError, did_you_mean, require_type, shown
+from cptlaw.errors import DataError, UsageError, did_you_mean, quote, require_type
 from cptlaw.findings import Finding
 from cptlaw.result import Line, as_html, as_text
 from cptlaw.runs.dataframe import TableLike, to_polars
@@ -234,7 +234,7 @@ class Runs:
             return self.keep(mask)
         columns = {name: find_column(self.frame, name) for name in condition.columns}
         levels = "; ".join(f"{name}: {describe_levels(level)}" for name, level in columns.items() if level is not None)
-        raise UsageError(f"{self.label}: no row answers {shown(query)}. Of {len(self)} rows, the levels are {levels}.")
+        raise UsageError(f"{self.label}: no row answers {quote(query)}. Of {len(self)} rows, the levels are {levels}.")
 
     def on(self, eval: str) -> Runs:
         """Return the rows of one eval.

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from cptlaw.errors import UsageError, did_you_mean, shown, visible
+from cptlaw.errors import UsageError, did_you_mean, escape_hidden, quote
 from cptlaw.runs.levels import among_levels
 from cptlaw.runs.schema import canonical_name
 from cptlaw.units import NUMBER, UNIT, parse_quantity
@@ -183,7 +183,7 @@ class _Parser:
             return self._compared(column, name, operator, [self._value()])
         operator = "not in" if self._take_if("not") else "in"
         if not self._take_if("in"):
-            self._fail(f"expected one of == != < <= > >= in, 'not in' after {shown(name)}, found {self._shown()}.")
+            self._fail(f"expected one of == != < <= > >= in, 'not in' after {quote(name)}, found {self._shown()}.")
         if not self._take_if("("):
             self._fail(f"expected '(' and a list of values after 'in', found {self._shown()}.")
         values = [self._value()]
@@ -270,7 +270,7 @@ def _mask(frame: pd.DataFrame, name: str, operator: str, values: list[float | st
     column = find_column(frame, name)
     if column is None:
         known = [str(other) for other in frame.columns]
-        raise UsageError(f"no column {shown(name)}.{did_you_mean(name, known)} Columns: {', '.join(known)}.")
+        raise UsageError(f"no column {quote(name)}.{did_you_mean(name, known)} Columns: {', '.join(known)}.")
     if column.isna().all():
         return np.zeros(len(frame), dtype=np.bool_)
     holds_numbers = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
@@ -283,7 +283,7 @@ def _numbers_compare(column: pd.Series, name: str, operator: str, values: list[f
     levels = [level for level in values if isinstance(level, float)]
     if text := [value for value in values if isinstance(value, str)]:
         raise UsageError(
-            f"column {shown(name)} holds numbers, {shown(text[0])} is text. Write a number without quotes."
+            f"column {quote(name)} holds numbers, {quote(text[0])} is text. Write a number without quotes."
         )
     cells = column.to_numpy(dtype=np.float64, na_value=np.nan)
     equal = among_levels(cells, levels)
@@ -297,13 +297,13 @@ def _texts_compare(column: pd.Series, name: str, operator: str, values: list[flo
     """Return the rows of a column of texts that are among some, or are not."""
     if numbers := [f"{value:g}" for value in values if isinstance(value, float)]:
         raise UsageError(
-            f'column {shown(name)} holds text and {numbers[0]} is a number. Write it in quotes: "{numbers[0]}".'
+            f'column {quote(name)} holds text and {numbers[0]} is a number. Write it in quotes: "{numbers[0]}".'
         )
     if operator[0] in "<>":
-        raise UsageError(f"column {shown(name)} holds text, which has no order here. Use ==, !=, in or not in.")
+        raise UsageError(f"column {quote(name)} holds text, which has no order here. Use ==, !=, in or not in.")
     if pd.api.types.is_bool_dtype(column):
         column = column.map({True: "True", False: "False"})
-    equal = column.isin([visible(str(value)) for value in values]).to_numpy(dtype=np.bool_)
+    equal = column.isin([escape_hidden(str(value)) for value in values]).to_numpy(dtype=np.bool_)
     return equal if operator in ("==", "in") else ~equal & column.notna().to_numpy(dtype=np.bool_)
 
 
@@ -335,6 +335,6 @@ def _error_in(message: str, query: str, position: int) -> UsageError:
     # A tab or line break before the caret would shift it; of a long filter the part around it is enough.
     first, last = max(0, position - 80), position + 80
     before, after = "..." if first else "", "..." if last < len(query) else ""
-    flat = visible(re.sub(r"\s", " ", query[first:last]))
-    shift = len(before) + len(visible(re.sub(r"\s", " ", query[first:position])))
+    flat = escape_hidden(re.sub(r"\s", " ", query[first:last]))
+    shift = len(before) + len(escape_hidden(re.sub(r"\s", " ", query[first:position])))
     return UsageError(f"In the filter: {message}\n    {before}{flat}{after}\n    {' ' * shift}^")

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from cptlaw.errors import DataError, UsageError, listed
+from cptlaw.errors import DataError, UsageError, join_names
 from cptlaw.runs.convert import to_numbers
 from cptlaw.runs.metrics import LOSS, NATS_PER_BYTE, PASS_AT, UNITS, metric_name
 from cptlaw.runs.naming import no_column
@@ -91,7 +91,7 @@ def wide_to_long(raw: RawTable, losses: Mapping[str, str] | None, scores: Mappin
         named = ", ".join(map(repr, [*losses.values(), *scores.values()]))
         raise DataError(f"{raw.label}: the columns {named} hold no loss in any row.")
     if without := rest.index.difference(frame.index).tolist():
-        notes.append(f"left out: {len(without)} rows without any loss (row {listed(map(str, without), 4)})")
+        notes.append(f"left out: {len(without)} rows without any loss (row {join_names(map(str, without), 4)})")
     return raw.reshaped(frame, *notes)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from cptlaw.errors import UsageError, did_you_mean, shown
+from cptlaw.errors import UsageError, did_you_mean, quote
 from cptlaw.schedules.shapes import NEEDS_DECAY, SHAPES, WITH_DECAY, WITH_END, Array, Span
 from cptlaw.units import parse_quantity
 
@@ -83,7 +83,7 @@ class Phase:
             value = getattr(self, name)
             if value not in known:
                 near = did_you_mean(str(value), known)
-                raise UsageError(f"{name}: {shown(value)} is unknown. Expected one of {', '.join(known)}.{near}")
+                raise UsageError(f"{name}: {quote(value)} is unknown. Expected one of {', '.join(known)}.{near}")
         if (self.schedule == FILE) != (self.points is not None):
             raise UsageError("schedule: the schedule 'file' needs a file of (step, lr), and only it reads one.")
         if self.points is not None:
@@ -93,7 +93,7 @@ class Phase:
                 object.__setattr__(self, "steps", int(self.points[0][-1]))
         steps = _whole(self.steps, "steps")
         if steps < 1:
-            raise UsageError(f"steps: {shown(self.steps)}: expected one optimiser step or more.")
+            raise UsageError(f"steps: {quote(self.steps)}: expected one optimiser step or more.")
         object.__setattr__(self, "steps", steps)
         for name in ("warmup", "decay"):
             object.__setattr__(self, name, _share_or_whole(getattr(self, name), name, steps))
@@ -107,7 +107,7 @@ class Phase:
             tokens = parse_quantity(self.tokens_per_step, "tokens_per_step")
             if not tokens > 0:
                 raise UsageError(
-                    f"tokens_per_step: {shown(self.tokens_per_step)}: expected a positive number, such as 4M."
+                    f"tokens_per_step: {quote(self.tokens_per_step)}: expected a positive number, such as 4M."
                 )
             object.__setattr__(self, "tokens_per_step", tokens)
         self._check_together()
@@ -200,7 +200,7 @@ def _whole(value: object, name: str, hint: str = "") -> int:
     number = parse_quantity(value, name)
     if number != math.floor(number) or not 0 <= number <= MOST_STEPS:
         raise UsageError(
-            f"{name}: {shown(value)}: expected a whole number of optimiser steps, such as 20000 or 20K, and "
+            f"{name}: {quote(value)}: expected a whole number of optimiser steps, such as 20000 or 20K, and "
             f"{MOST_STEPS:,} at most.{hint}"
         )
     return int(number)
@@ -216,14 +216,14 @@ def _share_or_whole(value: object, name: str, steps: int) -> int:
         return _whole(value, name, " A share of the steps is written with its sign, such as 10%.")
     share = parse_quantity(value, name)
     if not 0 <= share <= 1:
-        raise UsageError(f"{name}: {shown(value)}: expected 0% to 100% of the steps.")
+        raise UsageError(f"{name}: {quote(value)}: expected 0% to 100% of the steps.")
     return round(share * steps)
 
 
 def _rate(value: object, name: str) -> float:
     rate = -1.0 if _is_share(value) else parse_quantity(value, name)
     if not 0 <= rate < 100:
-        raise UsageError(f"{name}: {shown(value)}: expected a learning rate, such as 2e-4.")
+        raise UsageError(f"{name}: {quote(value)}: expected a learning rate, such as 2e-4.")
     return rate
 
 
@@ -232,7 +232,7 @@ def _share_or_rate(value: object, name: str, peak: float | None) -> float:
     if not _is_share(value):
         return _rate(value, name)
     if peak is None:
-        raise UsageError(f"{name}: {shown(value)} is a share of the peak, but the phase gives no peak.")
+        raise UsageError(f"{name}: {quote(value)} is a share of the peak, but the phase gives no peak.")
     return parse_quantity(value, name) * peak
 
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 import pandas as pd
 
-from cptlaw.errors import DataError, UsageError, did_you_mean, require_type, shown
+from cptlaw.errors import DataError, UsageError, did_you_mean, quote, require_type
 from cptlaw.reading import existing_file, read_document
 from cptlaw.runs.csv_file import read_csv
 from cptlaw.runs.schema import canonical_name
@@ -83,12 +83,12 @@ def _schedule(phases: object, where: str, folder: Path) -> Schedule:
 
 def _phase(item: object, where: str, folder: Path) -> Phase:
     if not isinstance(item, Mapping):
-        raise DataError(f"{where}: found {shown(item)}. Expected a phase such as {_EXAMPLE}.")
+        raise DataError(f"{where}: found {quote(item)}. Expected a phase such as {_EXAMPLE}.")
     values = {str(key): value for key, value in item.items()}
     for key in values:
         if key not in _KEYS:
             raise DataError(
-                f"{where}: unknown key {shown(key)}.{did_you_mean(key, _KEYS)} Known are {', '.join(_KEYS)}."
+                f"{where}: unknown key {quote(key)}.{did_you_mean(key, _KEYS)} Known are {', '.join(_KEYS)}."
             )
     # A key without a value is how people leave one out in YAML.
     values = {key: value for key, value in values.items() if value is not None}

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from cptlaw.errors import CptlawError, listed
+from cptlaw.errors import CptlawError, join_names
 from cptlaw.findings import Finding
 from cptlaw.fitting.auto.candidates import Candidate
 from cptlaw.fitting.auto.rows import choose_rows, with_source_rows, without_lone_base_models
@@ -207,7 +207,7 @@ def add_corpus_prior(
 def corpora_used(candidates: Iterable[Candidate]) -> tuple[Finding, ...]:
     """Say which other corpora candidates hear, if any."""
     names = sorted({name for one in candidates if isinstance(one, CorpusPrior) for name in one.corpora})
-    called = listed([repr(name) for name in names], 3)
+    called = join_names([repr(name) for name in names], 3)
     message = f"what the runs on {called} say of the laws is a prior for this corpus."
     advice = "To fit it alone, give a table without the others."
     return (Finding("info", "other-corpora", message, advice, data={"corpora": names}),) if names else ()

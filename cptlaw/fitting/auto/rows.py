@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cptlaw.errors import UsageError, listed
+from cptlaw.errors import UsageError, join_names
 from cptlaw.findings import Finding, Remedy
 from cptlaw.fitting.checking.cuts import trained
 from cptlaw.laws.base import Role
@@ -101,7 +101,7 @@ def main_kind(table: Runs, where: str | None) -> tuple[Runs, tuple[Finding, ...]
         "warning",
         "main-kind",
         f"only the runs of {main} are fitted, which most are: no law here reads what tells them from those of "
-        f"{listed([str(kind) for kind in others], 3)}.",
+        f"{join_names([str(kind) for kind in others], 3)}.",
         "`answer` compares methods; to fit another kind choose it.",
         remedy=Remedy("where", others[0].query),
     )

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cptlaw.errors import DataError, UsageError, did_you_mean, listed
+from cptlaw.errors import DataError, UsageError, did_you_mean, join_names
 from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.fitting.solving.student import t_quantile
 from cptlaw.forecasting.curves.decay import FALL, Decay
@@ -167,8 +167,8 @@ def _unfinished(
         )
     if not planned:
         raise UsageError(
-            f"no run of {label} has a schedule. The runs are {listed(names)}; the schedules are of "
-            f"{listed(plans) or 'none'}. Expected schedules under the names of their runs."
+            f"no run of {label} has a schedule. The runs are {join_names(names)}; the schedules are of "
+            f"{join_names(plans) or 'none'}. Expected schedules under the names of their runs."
         )
     result = []
     for name in [run] if run is not None else planned:
@@ -375,7 +375,7 @@ def _runs_without_schedule(names: list[str]) -> Iterator[Finding]:
         yield Finding(
             "info",
             "no-schedule",
-            f"{listed(names)}: no schedule, so not forecast; where the column lr gives their rates, they count as "
+            f"{join_names(names)}: no schedule, so not forecast; where the column lr gives their rates, they count as "
             "finished.",
             "To forecast one, give its whole plan in the schedules file.",
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from cptlaw.errors import listed
+from cptlaw.errors import join_names
 from cptlaw.findings import Finding, by_severity
 from cptlaw.forecasting.scores.joint import BELOW, Joint, join, rank_correlation
 from cptlaw.laws.score_law import Array
@@ -111,8 +111,8 @@ class ScoreCheck(Result):
         """Which ones do, and which do not."""
         good = [one.name for one in self.tasks if one.carries]
         bad = [f"{one.name} ({one.verdict})" for one in self.tasks if not one.carries]
-        result = [("carry signal", listed(good))] if good else []
-        result += [("do not", listed(bad))] if bad else []
+        result = [("carry signal", join_names(good))] if good else []
+        result += [("do not", join_names(bad))] if bad else []
         losses = dict.fromkeys(one.loss or "compute" for one in self.tasks)
         return [*result, ("compared with", ", ".join(losses))]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cptlaw.errors import DataError, UsageError, did_you_mean, listed
+from cptlaw.errors import DataError, UsageError, did_you_mean, join_names
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.solving.origin import digest
 from cptlaw.forecasting.sealing.seal import NOT_INPUTS, Seal, is_empty, is_score, load_seal
@@ -161,7 +161,7 @@ def _score_one(seal: Seal, table: Runs) -> tuple[list[dict[str, object]], list[F
             Finding(
                 "warning",
                 "known-before",
-                f"{seal.label}: {listed(seen, 3)} had been fitted when this was sealed; no score counts them.",
+                f"{seal.label}: {join_names(seen, 3)} had been fitted when this was sealed; no score counts them.",
                 "A forecast is scored on runs that it has not seen.",
             )
         )

@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from cptlaw.errors import DataError, shown
+from cptlaw.errors import DataError, quote
 from cptlaw.findings import Finding
 from cptlaw.reading import plain_json
 from cptlaw.result import Line, Result
@@ -209,7 +209,7 @@ def load_seal(path: str | Path) -> Seal:
         )
     version = document.get("format_version")
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
-        raise DataError(f"{label}: `format_version` is {shown(version)}. Take the file as it was sealed.")
+        raise DataError(f"{label}: `format_version` is {quote(version)}. Take the file as it was sealed.")
     if version > FORMAT_VERSION:
         raise DataError(f"{label}: sealed by cptlaw {document.get('cptlaw_version')} in a newer format; update cptlaw.")
     kept = document.pop("sha256", None)
@@ -257,7 +257,7 @@ def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     names = [name for name, _ in pairs]
     if len(set(names)) < len(names):
         twice = next(name for place, name in enumerate(names) if name in names[:place])
-        raise ValueError(f"the key {shown(twice)} is there twice")
+        raise ValueError(f"the key {quote(twice)} is there twice")
     return dict(pairs)
 
 
@@ -266,10 +266,10 @@ def _check_date(label: str, text: object) -> None:
     try:
         when = datetime.fromisoformat(str(text))
     except ValueError:
-        raise DataError(f"{label}: `sealed` is {shown(text)}, no date. Take the file as it was sealed.") from None
+        raise DataError(f"{label}: `sealed` is {quote(text)}, no date. Take the file as it was sealed.") from None
     if when.tzinfo is None or when > datetime.now(UTC) + timedelta(days=1):
         raise DataError(
-            f"{label}: `sealed` is {shown(text)}, which lies ahead or names no time zone: no seal is written so. Take "
+            f"{label}: `sealed` is {quote(text)}, which lies ahead or names no time zone: no seal is written so. Take "
             f"the file as it was sealed."
         )
 
@@ -282,7 +282,7 @@ def _checked(label: str, document: Mapping[str, object], laws_key: str) -> Check
     points = _points(label, document)
     interval = document.get("interval")
     if interval is not None and not (_is_number(interval) and 0 < interval < 1):
-        raise DataError(f"{label}: `interval` is {shown(interval)}. Expected a probability between 0 and 1, or null.")
+        raise DataError(f"{label}: `interval` is {quote(interval)}. Expected a probability between 0 and 1, or null.")
     laws = document.get(laws_key, [])
     if not isinstance(laws, list) or not all(isinstance(item, Mapping) and _is_flat(item) for item in laws):
         raise DataError(f"{label}: `{laws_key}` is not a list of laws, each with plain values. {HOW}")
@@ -330,7 +330,7 @@ def _check_forecast(where: str, point: Mapping[str, Any]) -> None:
         value = point.get(name)
         good = _is_number(value) and (0 <= value <= 1 if share else value > 0)
         if not good and not (or_null and value is None):
-            raise DataError(f"{where}: `{name}` is {shown(value)}. Expected {expected}{or_null}.")
+            raise DataError(f"{where}: `{name}` is {quote(value)}. Expected {expected}{or_null}.")
     loss, low, high = (point.get(name) for name in ("loss", "lo", "hi"))
     if low is not None and high is not None and not low <= loss <= high:
         raise DataError(
@@ -346,7 +346,7 @@ def _check_inputs(where: str, point: Mapping[str, object]) -> None:
     for name, value in inputs.items():
         # Text in the place of a number finds no run, and nobody would know before the runs are trained.
         if name in COLUMNS and COLUMNS[name].numeric and not (value is None or _is_number(value)):
-            raise DataError(f"{where}: `{name}` is {shown(value)}. Expected a number.")
+            raise DataError(f"{where}: `{name}` is {quote(value)}. Expected a number.")
     if not inputs:
         raise DataError(f"{where}: has no inputs, such as n_params and tokens, to know the run by. {HOW}")
 
