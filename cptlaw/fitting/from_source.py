@@ -73,11 +73,11 @@ def with_source(
     """
     chosen = training.law
     # Asked of the law itself: whether it can read the source at all is its own affair, and no list of names.
-    paying = chosen.reading(training.frame, pays=True)
+    paying = chosen.for_rows(training.frame, damage=True)
     if training.role != "target" or not paying.from_source or not _measures_source(table):
         return FromSource(training, Restraint())
     try:
-        of_source = training_rows(chosen.reading(training.frame, pays=False), table, "source", where)
+        of_source = training_rows(chosen.for_rows(training.frame, damage=False), table, "source", where)
         if not trained(of_source.frame).any():
             raise FitError("no run with tokens above 0 has a source loss.")
         options = Options.build(of_source.law, starts=starts, seed=seed, restraint=restrain(of_source))

@@ -151,19 +151,19 @@ class Law(Described):
     def configure(self) -> None:
         """Adapt what the class declares to the options that were chosen. Most laws have nothing to adapt."""
 
-    def reading(self, frame: pd.DataFrame, pays: bool | None = None) -> Law:
+    def for_rows(self, frame: pd.DataFrame, damage: bool | None = None) -> Law:
         """Return the form of this law that reads what these rows have. Most laws have one form.
 
         Parameters
         ----------
         frame
             All rows of one eval, base models included.
-        pays
-            Whether the target loss pays for the shift of the source loss; as the options say where absent.
+        damage
+            Whether the target loss has a term of the shift of the source loss; as the options say where absent.
         """
         return self
 
-    def of_table(self, frame: pd.DataFrame) -> Law:
+    def for_table(self, frame: pd.DataFrame) -> Law:
         """Return the law with the options that follow from all rows of one eval. Most laws have none."""
         return self
 

@@ -71,7 +71,7 @@ class OfCorpora(Law):
         """Return the names of a parameter that each corpus has, such as ``C_code``."""
         return tuple(f"{prefix}_{name}" for name in self.names)
 
-    def reading(self, frame: pd.DataFrame, pays: bool | None = None) -> Self:
+    def for_rows(self, frame: pd.DataFrame, damage: bool | None = None) -> Self:
         """Return the law of the corpora that these rows have."""
         result = tuple(str(corpus_of(name)) for name in mix_columns(frame.columns) if frame[name].notna().any())
         return self if self.corpora or not result else self.with_options(corpora=result)
@@ -128,12 +128,12 @@ class OfScale(OfCorpora):
             setattr(self, name, tuple(one for one in getattr(self, name) if one not in self.without))
         self.vanishing = {name: gone for name, gone in self.vanishing.items() if name not in self.without}
 
-    def reading(self, frame: pd.DataFrame, pays: bool | None = None) -> Self:
+    def for_rows(self, frame: pd.DataFrame, damage: bool | None = None) -> Self:
         """Return the law of the corpora that these rows have, without what they have in one level alone."""
         adapted = frame[frame["tokens"] != 0] if "tokens" in frame.columns else frame
         # A scale in one level is part of the constant; base models, at zero tokens, are no level of CPT.
         one = [name for name in SCALES if name not in adapted.columns or adapted[name].nunique() < 2]
-        chosen = super().reading(frame, pays)
+        chosen = super().for_rows(frame, damage)
         return chosen.with_options(without=tuple(sorted({*chosen.without, *one})))
 
 

@@ -175,7 +175,7 @@ class AcrossDomains(DCPT3):
         self.equation = self.equation.replace("B r^eta/D^beta", gate) + ",  g = P^zeta/(1+P^zeta)"
         self.shapes = self.shapes | {"lambda": Shape(0.0, 1.0, start=(0.1, 0.9), scale="linear"), "zeta": ZETA}
 
-    def of_table(self, frame: pd.DataFrame) -> Self:
+    def for_table(self, frame: pd.DataFrame) -> Self:
         """Return the law that reads its coefficients where all domains have losses: at the table's shortest probe."""
         if {"k1_tokens", "k2_tokens", "k3_tokens"} & self.options().keys() or {*self.coefficients} <= {*frame.columns}:
             return self

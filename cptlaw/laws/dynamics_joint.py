@@ -106,7 +106,7 @@ class CptDynamicsJoint(CptDynamicsReplay):
 
     # -- what a schedule tells -------------------------------------------------------------------------------------
 
-    def reading(self, frame: pd.DataFrame, pays: bool | None = None) -> CptDynamicsJoint:
+    def for_rows(self, frame: pd.DataFrame, damage: bool | None = None) -> CptDynamicsJoint:
         """Return the law whose shift grows with what varies in these rows."""
         if self.growth != MEASURED:
             return self

@@ -309,14 +309,14 @@ class SharedTokens(Bent):
         of_target = {name: one for name, one in OF_TARGET.items() if name != "h" or self.rate == "amplitude"}
         return known if role != "target" else {name: of_target.get(name, known[name]) for name in known}
 
-    def reading(self, frame: pd.DataFrame, pays: bool | None = None) -> SharedTokens:
+    def for_rows(self, frame: pd.DataFrame, damage: bool | None = None) -> SharedTokens:
         """Return the law that reads what these rows have: the optional columns, base models, and the source's shift."""
         # A column that is missing or empty carries no information: the parameters that read it are left out, not
         # guessed.
         missing = [name for name in USUAL if name not in frame.columns or frame[name].isna().all()]
         if "tokens" not in frame.columns or not (frame["tokens"] == 0).any():
             missing.append("base")
-        damage = self.damage if pays is None else pays and _shift_differs_by_run(frame)
+        damage = self.damage if damage is None else damage and _shift_differs_by_run(frame)
         around = None if "sizes" in self.without else self.around or middle_size(frame)
         largest = self.largest or _largest_level(frame, "n_params")
         longest = None if "ptpp" in missing else self.longest or _largest_level(frame, "ptpp")

@@ -96,10 +96,10 @@ def test_what_does_not_vary_adds_no_parameter():
     frame, schedules = runs(budgets=(20,), peaks=(1e-3,))
     chosen = law("cpt-dynamics-joint")
     read, _, _ = curve_rows(chosen, frame, schedules, "runs")
-    assert chosen.reading(read).growth == ("budget",)  # of two sizes, one area: tokens per parameter differ
-    assert chosen.reading(read[read["n_params"] > 5e6]).exponents == ()
-    again = law(chosen.reading(read).spec)
-    assert again.parameters == chosen.reading(read).parameters
+    assert chosen.for_rows(read).growth == ("budget",)  # of two sizes, one area: tokens per parameter differ
+    assert chosen.for_rows(read[read["n_params"] > 5e6]).exponents == ()
+    again = law(chosen.for_rows(read).spec)
+    assert again.parameters == chosen.for_rows(read).parameters
 
 
 def test_a_base_model_under_its_pre_training_alone_is_on_no_curve():

@@ -183,7 +183,7 @@ def test_rehearsal_is_of_the_source_loss_and_of_what_the_target_pays_for_it() ->
 
 def test_rehearsal_is_no_option_of_a_table_without_replay() -> None:
     rows = points(tokens=[1e9, 1e10]).drop(columns="replay")
-    assert law("shared-tokens:mix=rehearsal").reading(rows).mix == "factor"
+    assert law("shared-tokens:mix=rehearsal").for_rows(rows).mix == "factor"
 
 
 def test_no_size_is_said_by_leaving_sizes_out() -> None:
@@ -266,6 +266,6 @@ def test_what_every_loss_pays_for_the_raised_rate_grows_with_it() -> None:
         flat = chosen.predict({**PARAMS, "u": 0.0}, frame, role)
         assert flat == pytest.approx(law("shared-tokens").predict(PARAMS, frame, role), rel=1e-12)
     rows = points(tokens=[0.0, 1e9], lr_peak=[np.nan, 1e-3])
-    assert "u" in chosen.reading(rows).shapes
-    assert not chosen.reading(rows[rows["tokens"] > 0]).raised  # no base model was measured
-    assert not chosen.reading(rows.drop(columns="lr_peak")).raised
+    assert "u" in chosen.for_rows(rows).shapes
+    assert not chosen.for_rows(rows[rows["tokens"] > 0]).raised  # no base model was measured
+    assert not chosen.for_rows(rows.drop(columns="lr_peak")).raised

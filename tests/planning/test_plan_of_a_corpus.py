@@ -33,7 +33,7 @@ def test_the_coefficients_are_read_where_the_probe_has_losses(fits, probed):
     law = fits["target"].law
     assert law.k3_tokens == 43_008  # the last row of the probe
     assert law.k3_tokens > law.k2_tokens >= law.k1_tokens == 21_504  # its first
-    assert law.of_table(probed.on("source").frame).options() == law.options()
+    assert law.for_table(probed.on("source").frame).options() == law.options()
     measured = law.learnability(probed, on="target").set_index("domain")
     known = fits["target"].data.groupby("domain", observed=True)[["k1", "k2"]].first()
     assert measured[["k1", "k2"]].to_numpy() == pytest.approx(known.to_numpy())
@@ -43,11 +43,11 @@ def test_the_coefficients_are_read_where_the_probe_has_losses(fits, probed):
 def test_where_all_runs_are_long_the_published_tokens_stand():
     law = cl.law("dcpt-cross-k3")
     rows = pd.DataFrame({"run": "a", "domain": "law", "n_params": 5e8, "replay": 0.5, "tokens": [1e8, 2e9]})
-    assert law.of_table(rows).options() == {}
-    half = law.of_table(rows.assign(tokens=rows["tokens"] / 4))
+    assert law.for_table(rows).options() == {}
+    half = law.for_table(rows.assign(tokens=rows["tokens"] / 4))
     assert half.options() == pytest.approx({"k1_tokens": 5e7, "k2_tokens": 2.5e8, "k3_tokens": 5e8})
     given = cl.law("dcpt-cross-k3", k1_tokens=1e6)
-    assert given.of_table(rows.assign(tokens=rows["tokens"] / 4)) is given
+    assert given.for_table(rows.assign(tokens=rows["tokens"] / 4)) is given
 
 
 def test_a_forecast_for_a_corpus_is_that_of_rows_on_it(fits):

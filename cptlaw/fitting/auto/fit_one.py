@@ -42,7 +42,7 @@ def fit_one(chosen: Law, table: Runs, on: str, where: str | None, how: HowToFit)
     candidate = add_corpus_prior(candidate, training.frame, as_fitted(others, training.on), training.on, seed)
     if isinstance(candidate, CorpusPrior):
         findings = (*training.findings, *corpora_used([candidate]))
-        training = replace(training, law=candidate.law.reading(training.frame), findings=findings)
+        training = replace(training, law=candidate.law.for_rows(training.frame), findings=findings)
     of_source = usual if plain else lambda rows: with_priors(rows, Restraint(), candidate) or usual(rows)
     from_source = with_source(training, table, where, seed, None if plain else STARTS, of_source)
     training, chosen = from_source.training, from_source.training.law

@@ -193,7 +193,7 @@ def add_corpus_prior(
     if not others or not isinstance(candidate.law, SharedTokens):
         return candidate
     # The law is read at one reference size, and up to one largest size and budget, by all of them.
-    whole = candidate.law.reading(pd.concat([frame, *(runs.on(on).frame for runs in others.values())]))
+    whole = candidate.law.for_rows(pd.concat([frame, *(runs.on(on).frame for runs in others.values())]))
     around = middle_size(frame) or whole.around
     law = candidate.law.with_options(around=around, largest=whole.largest, longest=whole.longest)
     plain, fits = replace(candidate, law=law), {}

@@ -78,14 +78,14 @@ def training_rows(
         rows = (rows if where is None else rows.where(where)).without_empty_columns()
         rows.require([column for column in ("n_params",) if column in chosen.inputs])
         frame, known, notes = curve_rows(chosen, rows.frame, schedules, table.label)
-        return TrainingRows(chosen.reading(frame), in_order(frame, _ALONG), table.role(name), name, notes, known)
+        return TrainingRows(chosen.for_rows(frame), in_order(frame, _ALONG), table.role(name), name, notes, known)
     if schedules is not None:
         raise UsageError(f"law {chosen.name} reads no schedules; --schedules goes with laws of loss curves.")
-    chosen = chosen.of_table(rows.frame)
+    chosen = chosen.for_table(rows.frame)
     rows = replace(rows, frame=chosen.inputs_of(rows.frame, Context(rows=rows.frame)))
     if where is not None:
         rows = rows.where(where)
-    chosen = chosen.reading(rows.frame)
+    chosen = chosen.for_rows(rows.frame)
     total = len(rows)
     if not chosen.reads_base_rows:
         rows = rows.where("tokens == 0") if chosen.on_base_models else rows.adapted()

@@ -79,9 +79,9 @@ class Atlas(OfCorpora):
         """The corpus that the eval measures."""
         return self.own or self.names[-1]
 
-    def reading(self, frame: pd.DataFrame, pays: bool | None = None) -> Self:
+    def for_rows(self, frame: pd.DataFrame, damage: bool | None = None) -> Self:
         """Return the law of these corpora and pools, with the corpus that the eval measures."""
-        chosen = super().reading(frame, pays)
+        chosen = super().for_rows(frame, damage)
         pools = tuple(name for name in chosen.names if POOL + name in frame and frame[POOL + name].notna().any())
         return chosen.with_options(own=chosen.own or own_corpus(chosen, frame), pools=chosen.pools or pools)
 

@@ -49,9 +49,9 @@ class BiMix(OfCorpora):
         if self.corpora and self.own and self.own not in self.corpora:
             raise UsageError(f"own={self.own}: expected one of {', '.join(self.corpora)}.")
 
-    def reading(self, frame: pd.DataFrame, pays: bool | None = None) -> Self:
+    def for_rows(self, frame: pd.DataFrame, damage: bool | None = None) -> Self:
         """Return the law of these corpora, with the one that the eval measures."""
-        chosen = super().reading(frame, pays)
+        chosen = super().for_rows(frame, damage)
         return chosen if chosen.own else chosen.with_options(own=own_corpus(chosen, frame))
 
     def terms(self, x: Letters, p: Letters) -> Sequence[Value]:

@@ -51,7 +51,7 @@ class LossToLoss(Law):
         top = BELOW * self.lowest
         self.shapes = self.shapes | {"E0": Shape(0.0, top, start=(0.0, 0.9 * top), scale="linear")}
 
-    def reading(self, frame: pd.DataFrame, pays: bool | None = None) -> Self:
+    def for_rows(self, frame: pd.DataFrame, damage: bool | None = None) -> Self:
         """Return the law whose E0 lies below the losses of these rows."""
         return self.with_options(lowest=float(frame["from_loss"].min())) if "from_loss" in frame.columns else self
 

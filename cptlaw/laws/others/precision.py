@@ -67,7 +67,7 @@ class Precision(Law):
         if "bits_post" in self.without:
             self.amplitudes = self.amplitudes[:-1]
 
-    def reading(self, frame: pd.DataFrame, pays: bool | None = None) -> Self:
+    def for_rows(self, frame: pd.DataFrame, damage: bool | None = None) -> Self:
         """Return the law that reads the bits that vary in these rows."""
         fixed = {name for name in (*TRAINED, "bits_post") if name not in frame or frame[name].nunique() < 2}
         if len(fixed) == len(TRAINED) + 1:
