@@ -26,7 +26,7 @@ import pandas as pd
 
 import cptlaw as cl
 from cptlaw.errors import CptlawError
-from cptlaw.runs.sound import data_errors
+from cptlaw.runs.data_errors import data_errors
 
 TABLES = ("en-fr-pilot", "docs-to-code", "en-fr-ladder", "code-to-prose", "docs-to-manuals")
 RUNS = (8, 40)

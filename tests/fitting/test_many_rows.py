@@ -9,7 +9,7 @@ from cptlaw.fitting import fit_rows
 from cptlaw.fitting.checking import residuals
 from cptlaw.fitting.solving.blocks import independent_blocks, run_codes
 from cptlaw.fitting.solving.objective import Objective
-from cptlaw.runs import sound
+from cptlaw.runs import data_errors
 from studies.speed.growth import table
 
 
@@ -34,11 +34,11 @@ def test_a_run_that_decides_a_direction_alone_moves_nothing_that_others_see():
 def test_a_run_in_other_units_is_found_among_many():
     frame = table(500, 500)
     frame.loc[100, "tokens"] *= 1e3
-    told = [found.message for found in sound._token_units(frame)]
+    told = [found.message for found in data_errors._token_units(frame)]
     assert len(told) == 1
     assert "'r100'" in told[0]
     frame.loc[200, "tokens"] *= 1e3
-    (both,) = sound._token_units(frame)
+    (both,) = data_errors._token_units(frame)
     assert both.data["runs"] == 2
 
 

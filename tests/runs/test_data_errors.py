@@ -11,7 +11,7 @@ from spoilt import MISTAKES, cases
 import cptlaw as cl
 from cptlaw.cli import main
 from cptlaw.errors import DataError
-from cptlaw.runs.sound import data_errors
+from cptlaw.runs.data_errors import data_errors
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 IN_CI = 100  # of the thousand of `make fuzz`

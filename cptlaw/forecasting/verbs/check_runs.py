@@ -22,8 +22,8 @@ from cptlaw.forecasting.verbs.arguments import parse_fit_arguments
 from cptlaw.laws import Law, law
 from cptlaw.result import Line, Result, Table, plain
 from cptlaw.runs import unread_findings
+from cptlaw.runs.data_errors import data_errors
 from cptlaw.runs.points import PointsLike, as_points, in_tokens
-from cptlaw.runs.sound import data_errors
 from cptlaw.runs.table import RunsLike
 from cptlaw.schedules import SchedulesLike
 from cptlaw.signatures import spell_out
