@@ -18,14 +18,14 @@ from cptlaw.answering.without_runs import from_studies
 from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.fitting.fit_cache import FITS
-from cptlaw.fitting.learned.forgetting_and_gain import known_shift
+from cptlaw.fitting.learned.forgetting_and_gain import check_shift
 from cptlaw.fitting.study_prior import StudyPrior
 from cptlaw.laws.shared_tokens import FULL_TRAINING
 from cptlaw.planning.options import label
 from cptlaw.planning.scenario import AnswerQuestion, documented
 from cptlaw.runs import Runs, read_runs, refuse_unread
+from cptlaw.runs.data_errors import data_errors, one_run
 from cptlaw.runs.kinds import KINDS
-from cptlaw.runs.sound import data_errors, one_run
 from cptlaw.runs.table import RunsLike
 from cptlaw.schedules import SchedulesLike
 
@@ -106,7 +106,7 @@ def answer(
         _refuse_choices_among_runs(question, {"domain": domain, "where": where, "schedules": schedules})
         result = add_costs(from_studies(question, shift), question)
         return result if base is None or model is None else _about_base(result, base, model, question)
-    known = StudyPrior(known_shift(shift), question.lr_pretrain, unread=question.replay_of == "other")
+    known = StudyPrior(check_shift(shift), question.lr_pretrain, unread=question.replay_of == "other")
     table = runs if isinstance(runs, Runs) else read_runs(runs)
     chosen = rows_of_corpus(table, domain, where)
 

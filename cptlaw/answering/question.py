@@ -12,7 +12,7 @@ from cptlaw.planning.scenario import (
     AnswerQuestion,
     LimitedData,
     MinTokens,
-    Question,
+    PlanQuestion,
     TradeOff,
     as_words,
     options_of,
@@ -35,7 +35,7 @@ KINDS: Mapping[str, Declared] = {
 }
 
 
-class Asked(Question):
+class Asked(PlanQuestion):
     """A question of `answer`, in raw parameters, raw tokens and FLOPs."""
 
     @classmethod

@@ -57,7 +57,7 @@ class Setting:
     n_params, ptpp
         The base model.
     lr_peak
-        Peak rate of CPT, as asked, else `studies.TYPICAL` of that of pre-training.
+        Peak rate of CPT, as asked, else `studies.TYPICAL_RATE` of that of pre-training.
     unique
         Tokens of the new domain that there are, where they may be read more than once.
     """
@@ -155,7 +155,7 @@ def from_studies(question: Asked, shift: str | None) -> Answer:
 
 def _base_model_setting(question: Asked, shift: str | None) -> Setting:
     """Refuse what cannot be answered without runs, and complete the rest."""
-    studies.known_shift(shift)
+    studies.check_shift(shift)
     missing = []
     if question.ptpp is None:
         missing.append("the base model's tokens per parameter: --ptpp 1875, or --base llama-3.1-8b")
@@ -168,7 +168,7 @@ def _base_model_setting(question: Asked, shift: str | None) -> Setting:
         raise UsageError(f"answer without runs needs to know {'; and '.join(missing)}.")
     known = KnownBase(**{one.name: getattr(question, one.name) for one in fields(KnownBase)})
     source, target = (prior_fit(on, known, shift) for on in ("source", "target"))
-    peak = question.lr_peak or studies.TYPICAL * source.lr_pretrain
+    peak = question.lr_peak or studies.TYPICAL_RATE * source.lr_pretrain
     repeated = (question.max_epochs or 1.0) > 1.0
     unique = question.target_tokens if repeated else None
     return Setting(source, target, question.n_params, question.ptpp, peak, unique)
@@ -404,7 +404,7 @@ def next_pilots(setting: Setting, question: Asked, batch_tokens: float) -> pd.Da
     spread = before
     for number in range(len(PILOT_RATES)):
         left = {
-            place: float(studies.narrowed(joint, len(asked), [len(asked) + each for each in (*taken, place)]).mean())
+            place: float(studies.posterior_spread(joint, len(asked), [len(asked) + i for i in (*taken, place)]).mean())
             for place in range(number * len(mixes), (number + 1) * len(mixes))
         }
         # A run's worth is what it takes off the spread; what it costs counts by its square root, for a pilot costs
@@ -478,7 +478,7 @@ def _answer_findings(
                 "rate-beyond-seen",
                 f"a peak of {setting.lr_peak:.2g} is {relative:.2g} times pre-training's; studies have 0.01 to 2.",
                 "Above it runs collapse at some rate, which no study of this scale has found.",
-                remedy=Remedy("lr_peak", f"{studies.TYPICAL * setting.lr_pretrain:.2g}"),
+                remedy=Remedy("lr_peak", f"{studies.TYPICAL_RATE * setting.lr_pretrain:.2g}"),
             )
         )
     seen = setting.n_params * setting.ptpp

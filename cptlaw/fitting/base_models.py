@@ -127,8 +127,8 @@ class BaseErrors:
         residuals = self.missed(base[list(KEYS)], base["loss"].to_numpy(dtype=float))
         finite = np.isfinite(residuals)
         self._known = coordinates(base)[finite]
-        own = _nearest(self._known, self._run) >= 1.0 - LEAST
-        self.usual = float(np.median(residuals[finite][own])) if own.any() else 0.0
+        has_runs = _nearest(self._known, self._run) >= 1.0 - LEAST
+        self.usual = float(np.median(residuals[finite][has_runs])) if has_runs.any() else 0.0
         self._residuals = residuals[finite] - self.usual
 
     def missed(self, models: AnyRows, losses: Array) -> Array:
@@ -166,19 +166,19 @@ class BaseErrors:
         frame = Columns.of(frame)
         keys = np.column_stack([np.asarray(frame[name], dtype=float) for name in KEYS])
         one = len(keys) > 0 and bool((keys == keys[0]).all())  # as in every plan
-        models, back = (
+        models, model_of_row = (
             (keys[:1], np.zeros(len(keys), dtype=int)) if one else np.unique(keys, axis=0, return_inverse=True)
         )
-        of_models, near = self._residuals_of_models(models)
-        residuals = of_models[back]
+        model_residuals, near = self._residuals_of_models(models)
+        residuals = model_residuals[model_of_row]
         if LOSS in frame.columns:
             given = np.asarray(frame[LOSS], dtype=float)
             measured = np.isfinite(given)
             if measured.any():
-                own = self.missed(
+                residual_given = self.missed(
                     Columns({name: frame[name] for name in KEYS}, frame.index).take(measured), given[measured]
                 )
-                residuals[measured] = np.where(np.isfinite(own), own, 0.0)
-        alone = 1.0 - near[back]
+                residuals[measured] = np.where(np.isfinite(residual_given), residual_given, 0.0)
+        alone = 1.0 - near[model_of_row]
         values = np.where(np.asarray(frame["tokens"], dtype=float) > 0, self._share * alone * residuals, 0.0)
         return np.asarray(np.nan_to_num(values), dtype=float)

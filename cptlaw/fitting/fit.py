@@ -111,7 +111,7 @@ class Fit(Saved):
         """What is said in place of intervals; None where there are some."""
         return None
 
-    def asked(self, frame: Points) -> pd.DataFrame:
+    def prepare_points(self, frame: Points) -> pd.DataFrame:
         """Return points as laws read them."""
         return self.completed(frame)
 
@@ -216,7 +216,7 @@ class Fit(Saved):
         >>> mean.shape, covariance.shape
         ((1,), (1, 1))
         """
-        rows = self.asked(points)
+        rows = self.prepare_points(points)
         parts = covariance_parts(self, rows)
         kept = PARTS if measured else ("parameters", "form")
         return np.log(self.predict(rows)), np.sum([parts[name] for name in kept], axis=0)
@@ -227,7 +227,7 @@ class Fit(Saved):
         The columns are parameters, form (how far laws lie apart, and what they err by outside their data), base (what
         all runs of one base model share) and noise; in quadrature they are the diagonal of `posterior`.
         """
-        rows = self.asked(points)
+        rows = self.prepare_points(points)
         parts = covariance_parts(self, rows)
         return pd.DataFrame({name: np.sqrt(np.maximum(np.diag(parts[name]), 0.0)) for name in PARTS}, index=rows.index)
 
@@ -284,7 +284,7 @@ class Fit(Saved):
         measured
             Of a measured loss; without, of the loss itself.
         """
-        rows = self.asked(Columns.of(as_rows(frame)))
+        rows = self.prepare_points(Columns.of(as_rows(frame)))
         asked = np.asarray(probabilities, dtype=float)
         with np.errstate(invalid="ignore", divide="ignore"):  # a loss below zero has no logarithm: absurd-loss says so
             centre = np.log(self.predict(rows))
@@ -317,7 +317,7 @@ class Fit(Saved):
         if interval is not None:
             interval = parse_probability(interval, "interval (--interval)")
         asked = as_points(frame)
-        rows = self.asked(asked)
+        rows = self.prepare_points(asked)
         read = Columns.of(rows)
         loss = self.predict(read)
         said: dict[str, Any] = {"loss": loss}

@@ -98,7 +98,7 @@ class LawFit(LawOnRows, Fit):
         """What is said in place of intervals, as of a fit to two runs; None where there are some."""
         return intervals.without_intervals(self) if self.plain else None
 
-    def asked(self, frame: Points) -> pd.DataFrame:
+    def prepare_points(self, frame: Points) -> pd.DataFrame:
         """Return points as the law reads them; those at which it is infinite are refused."""
         rows = self.completed(frame)
         intervals.forecastable(self, rows)

@@ -179,7 +179,7 @@ class PriorFit(Fit):
         rows = rows.assign(replay=rows["replay"].mask(untrained, 0.0))
         if rows[["tokens", "replay"]].isna().any(axis=None):
             raise DataError("points: tokens and replay must be numbers in every row. Fill them in, or drop the rows.")
-        usual = studies.TYPICAL * (
+        usual = studies.TYPICAL_RATE * (
             studies.typical_peak(rows["n_params"]) if self.study.lr_pretrain is None else self.study.lr_pretrain
         )
         return rows.assign(lr_peak=rows["lr_peak"].fillna(pd.Series(usual * np.ones(len(rows)), index=rows.index)))
@@ -218,10 +218,10 @@ class PriorFit(Fit):
         fall = PUBLISHED["A"] / large ** PUBLISHED["alpha"]
         fall = fall + PUBLISHED["B"] / np.maximum(read, LEAST_SIZE) ** PUBLISHED["beta"]
         loss = np.log(PUBLISHED["E"] + fall)
-        doubt = ESTIMATED + (ESTIMATED_TINY - ESTIMATED) * studies.tiny(size)
+        doubt = ESTIMATED + (ESTIMATED_TINY - ESTIMATED) * studies.tiny_share(size)
         if self.role == "target":
-            loss = loss + (studies.NEW if self.study.novelty is None else self.study.novelty)
-            doubt = np.hypot(doubt, studies.NEW_SPREAD if self.study.novelty is None else 0.0)
+            loss = loss + (studies.TYPICAL_NOVELTY if self.study.novelty is None else self.study.novelty)
+            doubt = np.hypot(doubt, studies.NOVELTY_SPREAD if self.study.novelty is None else 0.0)
         if self.base_loss is not None:
             own = np.isclose(size, size if self.n_params is None else self.n_params, rtol=SAME, atol=0)
             if self.ptpp is not None:
@@ -400,7 +400,7 @@ def prior_fit(on: str, known: KnownBase, shift: str | None = None) -> PriorFit:
     source, target = known.positive("base_source_loss"), known.positive("base_target_loss")
     novelty = None if source is None or target is None else float(np.log(target / source))
     pretrain = known.positive("lr_pretrain")
-    study = StudyPrior(studies.known_shift(shift), pretrain, novelty, unread=known.replay_of == "other")
+    study = StudyPrior(studies.check_shift(shift), pretrain, novelty, unread=known.replay_of == "other")
     return PriorFit(
         on,
         "source" if on == "source" else "target",

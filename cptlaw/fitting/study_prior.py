@@ -40,7 +40,7 @@ SAME = 1e-6  # relative difference up to which two sizes or budgets are one
 # By how much a law's own loss without tokens misses the base model's, as a standard deviation in logs: a base model
 # whose rate was annealed lies below what its runs say. `python -m studies guessed_bases`: 0.3 to 4.4 % of the loss on
 # twelve of thirteen tables where no base model was measured; 1.4 % over 35 base models beside others that were.
-GUESSED, GUESSED_BESIDE = 0.035, 0.015
+GUESS_SPREAD, GUESS_SPREAD_WITH_BASES = 0.035, 0.015
 MEASURED = 0.003  # of a measured base loss: what two seeds differ by
 OPEN = 0.01  # variance of a base loss that no law reads, of which a measured one counts by half
 JITTER = 1e-8
@@ -71,7 +71,7 @@ class StudyPrior:
     def changes(self, role: Role, rows: AnyRows) -> tuple[Array, Doubt]:
         """Return the mean, (n,), and the doubt of the log of a loss over the base model's, at trained rows."""
         outcome: Outcome = "forgetting" if role == "source" else "gain"
-        return changes(outcome, self.frame(rows), known_shift=self.shift is not None)
+        return changes(outcome, self.frame(rows), shift_given=self.shift is not None)
 
     def frame(self, rows: AnyRows) -> pd.DataFrame:
         """Return points as `cptlaw.fitting.learned.forgetting_and_gain` takes them."""
@@ -117,7 +117,7 @@ def with_studies(fit: Fit, prior: StudyPrior, rows: Columns) -> tuple[Array, Arr
     fit
         The laws, fitted to the runs alone.
     rows
-        Points, as `Fit.asked` returns them.
+        Points, as `Fit.prepare_points` returns them.
     """
     runs, model = last_points(fit), base_model_of(rows)
     added, left, of_change = np.zeros(len(rows)), np.ones(len(rows)), np.ones(len(rows))
@@ -149,7 +149,7 @@ def widening(n_runs: ArrayLike) -> Array:
 
 def guessed_spread(base: pd.DataFrame) -> float:
     """Return by how much a law's own loss without tokens misses a base model's, beside those that were measured."""
-    return GUESSED if base.empty else GUESSED_BESIDE
+    return GUESS_SPREAD if base.empty else GUESS_SPREAD_WITH_BASES
 
 
 def doubt_of_base(fit: Fit, near: ArrayLike, unread: ArrayLike) -> Array:
@@ -195,8 +195,8 @@ def _conditioned(fit: Fit, prior: StudyPrior, points: Columns, runs: pd.DataFram
     models = both.take(first).assign(tokens=0.0, **usual)
     bases, u = models.to_pandas(), len(first)
     # Of points only what goes with the runs and the base models is asked for, never what goes with one another.
-    asked = fit.asked(Columns({name: np.r_[both[name], models[name]] for name in runs.columns}, np.arange(n + k + u)))
-    mean, by_laws, together = moments(fit, asked, k + u)
+    joint = Columns({name: np.r_[both[name], models[name]] for name in runs.columns}, np.arange(n + k + u))
+    mean, by_laws, together = moments(fit, fit.prepare_points(joint), k + u)
     count = int(fit.data["run"].nunique())
     wider = widening(count)
     variance, together = by_laws * wider, together * wider

@@ -16,7 +16,7 @@ from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array, Number
 from cptlaw.planning.loss import EVEN, Loss, LossBase
 from cptlaw.planning.options import label
-from cptlaw.planning.scenario import Measure, Question, options_of
+from cptlaw.planning.scenario import Measure, PlanQuestion, options_of
 from cptlaw.planning.solve import Best, Limit, Points, Space, solve
 
 UNBOUNDED = 1.0  # in log loss: a margin this wide is that of a loss that the data does not bound
@@ -184,7 +184,7 @@ class FixedMargin:
         return replace(self, margin=min(max(result, least), UNBOUNDED))
 
 
-def held(
+def with_margin(
     limit: Limit,
     risk: float | None,
     spread: Callable[[Points], float],
@@ -244,27 +244,27 @@ class Solution:
 
 
 def iterate_margins(space: Space, value: Callable[[Points], Array], limits: Sequence[Limit]) -> Solution:
-    """Answer a question under limits whose quantities have a `FixedMargin`, as `held` gives them.
+    """Answer a question under limits whose quantities have a `FixedMargin`, as `with_margin` gives them.
 
     The answer is sought, the doubt about each limited loss is looked at there, and the answer is sought again, until
     the look shows nothing new.
     """
     best = certain = solve(space, value, limits)
-    held, news = list(limits), math.inf
-    if not any(_held(limit).doubt for limit in limits):
-        return Solution(best, certain, held)
+    current, news = list(limits), math.inf
+    if not any(_margin_of(limit).doubt for limit in limits):
+        return Solution(best, certain, current)
     for turn in range(ROUNDS):
-        margins = [_held(limit).margin for limit in held]
-        least = margins if turn >= WIDER else [0.0] * len(held)
-        held = [
-            replace(limit, reached=_held(limit).with_updated_margin(best.points, floor))
-            for limit, floor in zip(held, least, strict=True)
+        margins = [_margin_of(limit).margin for limit in current]
+        least = margins if turn >= WIDER else [0.0] * len(current)
+        current = [
+            replace(limit, reached=_margin_of(limit).with_updated_margin(best.points, floor))
+            for limit, floor in zip(current, least, strict=True)
         ]
-        news = max(abs(_held(limit).margin - before) for limit, before in zip(held, margins, strict=True))
+        news = max(abs(_margin_of(limit).margin - before) for limit, before in zip(current, margins, strict=True))
         if news <= SETTLED:
             break
-        best = solve(space, value, held)
-    notes = [_open(limit) for limit in held if _held(limit).margin >= UNBOUNDED]
+        best = solve(space, value, current)
+    notes = [_unbounded_finding(limit) for limit in current if _margin_of(limit).margin >= UNBOUNDED]
     if news > UNSEEN:
         notes.append(
             Finding(
@@ -275,15 +275,15 @@ def iterate_margins(space: Space, value: Callable[[Points], Array], limits: Sequ
                 "Runs nearer to the plan settle it; so does a looser limit, or a lower risk.",
             )
         )
-    return Solution(best, certain, held, tuple(notes))
+    return Solution(best, certain, current, tuple(notes))
 
 
-def _held(limit: Limit) -> FixedMargin:
+def _margin_of(limit: Limit) -> FixedMargin:
     assert isinstance(limit.reached, FixedMargin)
     return limit.reached
 
 
-def _open(limit: Limit) -> Finding:
+def _unbounded_finding(limit: Limit) -> Finding:
     return Finding(
         "warning",
         "unbounded",
@@ -294,7 +294,7 @@ def _open(limit: Limit) -> Finding:
 
 
 def build_limits(
-    given: Question, losses: Mapping[str, Any], how: Any, more: Iterable[Limit], make: Callable[..., Limit]
+    given: PlanQuestion, losses: Mapping[str, Any], how: Any, more: Iterable[Limit], make: Callable[..., Limit]
 ) -> list[Limit]:
     """Return the limits that were given, in the order in which the scenario declares them.
 

@@ -22,7 +22,7 @@ from cptlaw.forecasting.verbs import load_fit
 from cptlaw.planning.limits import AboveBase, limit_on
 from cptlaw.planning.loss import Loss
 from cptlaw.planning.reference import measured_base_loss
-from cptlaw.planning.scenario import Question
+from cptlaw.planning.scenario import PlanQuestion
 from cptlaw.planning.solve import Certificate, Limit
 
 LEAST = "min "
@@ -99,7 +99,7 @@ def score_fits(fits: Any) -> dict[str, ScoreFit]:
 
 
 def score_limits(
-    given: Question,
+    given: PlanQuestion,
     losses: Mapping[str, Any],
     risk: float | None,
     limit: Callable[..., Limit] = limit_on,
@@ -146,7 +146,7 @@ def score_limits(
     return tuple(limits)
 
 
-def _base(given: Question, name: str, loss: Any, base_of: Callable[[Any], float]) -> BaseScore:
+def _base(given: PlanQuestion, name: str, loss: Any, base_of: Callable[[Any], float]) -> BaseScore:
     if name in (given.base_score or {}):
         return BaseScore(1.0 - given.base_score[name])
     try:

@@ -400,7 +400,7 @@ SCENARIOS: dict[str, Declared] = {
 
 
 @dataclass(frozen=True)
-class Question:
+class PlanQuestion:
     """What was asked: the values of a scenario, each also an attribute.
 
     Parameters
@@ -472,7 +472,7 @@ def _metadata(hint: Any) -> tuple[object, ...]:
     return metadata
 
 
-def read_scenario(scenario: Declared, given: Mapping[str, object], plan: str) -> Question:
+def read_scenario(scenario: Declared, given: Mapping[str, object], plan: str) -> PlanQuestion:
     """Read what was given of a scenario; what was not has its default.
 
     Parameters
@@ -486,7 +486,7 @@ def read_scenario(scenario: Declared, given: Mapping[str, object], plan: str) ->
 
     Returns
     -------
-    Question
+    PlanQuestion
 
     Raises
     ------
@@ -509,7 +509,7 @@ def read_scenario(scenario: Declared, given: Mapping[str, object], plan: str) ->
         values[name] = option.default if value is None and (name != "interval" or name not in given) else value
         if value is not None:
             values[name] = option.read(value, name)
-    return Question(scenario, values, frozenset(name for name in known if given.get(name) is not None))
+    return PlanQuestion(scenario, values, frozenset(name for name in known if given.get(name) is not None))
 
 
 def documented(function: Callable[..., object], scenario: Declared) -> None:

@@ -112,7 +112,8 @@ def areas(
     lr = effective_lr(schedule, warmup)
     end = schedule.n_pretrain
     decays = [
-        (decay ** _ratio(schedule, k, decay_unit), low, high) for k, (_, low, high) in enumerate(schedule.segments)
+        (decay ** _steps_ratio(schedule, k, decay_unit), low, high)
+        for k, (_, low, high) in enumerate(schedule.segments)
     ]
     # A drop counts above zero, as in the papers; what `momentum` holds is turned from drops into momenta in place.
     momentum = np.concatenate([[0.0], lr[:-1] - lr[1:]])
@@ -169,7 +170,7 @@ def _recursion(drops: Array, decay: float, state: float) -> Array:
     return momentum
 
 
-def _ratio(schedule: Schedule, k: int, decay_unit: DecayUnit) -> float:
+def _steps_ratio(schedule: Schedule, k: int, decay_unit: DecayUnit) -> float:
     """Return how many steps of the first phase one step of phase k is worth."""
     if decay_unit == "step":
         return 1.0

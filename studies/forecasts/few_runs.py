@@ -262,7 +262,7 @@ def tables(judge: Judge) -> dict[str, pd.DataFrame]:
         "forecasts": shown(summary(now)),
         "tables": shown(summary(now, ["table"])),
         "runs": shown(summary(now, ["runs"])),
-        "fades": candidates(forgetting_and_gain, "FADES", FADES),
+        "fades": candidates(forgetting_and_gain, "SIMILARITY_EFOLDS", FADES),
         "least": candidates(study_prior, "LEAST", LEAST),
     }
 

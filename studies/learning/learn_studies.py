@@ -46,7 +46,7 @@ LEAST = 0.01  # forgetting below one point is one point, for factors
 # whatever they gain: at 1 the rate lost its sign. Shift and own gain of forgetting are as small as they are so that 1 %
 # more replay moves no outcome by more than 3 %. A reach of each kind of shift was tried: the gain is 1 % nearer then,
 # forgetting farther. Of the gain the rate acts through low_rate alone, of forgetting through the others alone, the log
-# of replay among them (c); `LOW` was likelier at .02 than at .05 on all rows.
+# of replay among them (c); `HALF_GAIN_RATE` was likelier at .02 than at .05 on all rows.
 SPREADS = {
     "forgetting": {"shift": 0.5, "amplitude": 0.35, "reach": 0.4, "back": 0.1, "paper": 0.5, "noise": 0.2},
     "gain": {"shift": 0.8, "amplitude": 0.25, "reach": 0.3, "back": 0.1, "paper": 0.3, "noise": 0.2},
@@ -293,7 +293,7 @@ class Regression:
             rows[name].to_numpy(dtype=float) for name in ("replay", "value", "floating")
         )
         self.constant = studies.undecayed(rows)
-        self.left, self.tiny = studies.left_to_learn(rows), studies.tiny(rows["n_params"])
+        self.left, self.tiny = studies.left_to_learn(rows), studies.tiny_share(rows["n_params"])
         self.read = 0.0 if gain is None else studies.learned_of_replay(rows, gain)[0]
         self.study, self.studies = pd.factorize(rows["study"])
         self.paper, self.papers = pd.factorize(rows["paper"])
@@ -347,7 +347,7 @@ class Regression:
         a = np.exp(np.clip(self.amplitude @ amplitude + of_amplitude[self.study], -20, 5))
         x = np.exp(np.clip(self.reach @ reach[:-1] + of_reach[self.study] + of_paper[self.paper], -30, 40))
         own, undecayed, back, back_tiny = extras
-        at = studies.Shape.of(self.outcome, self.replay, x, reach[-1])
+        at = studies.CurveShape.of(self.outcome, self.replay, x, reach[-1])
         k = back + back_tiny * self.tiny + of_back[self.study]
         change, won, begun = a * (at.log - k * at.regained), a * at.regained, x / (1 + x)
         further = self.left * begun

@@ -122,7 +122,7 @@ def in_the_browser(question):
         "shift": question["shift"],
         "unread": question.get("replay_of") == "other",
         "pretrain": pretrain,
-        "peak": question.get("lr_peak", studies.TYPICAL * (pretrain or float(studies.typical_peak(n)))),
+        "peak": question.get("lr_peak", studies.TYPICAL_RATE * (pretrain or float(studies.typical_peak(n)))),
         "novelty": None if None in losses else math.log(losses[0] / losses[1]),
     }
     (spent,) = [name for name in SPENT if name in question]

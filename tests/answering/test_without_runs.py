@@ -214,7 +214,7 @@ def test_a_text_that_is_new_to_the_base_model_gains_more_and_forgets_more_in_a_n
     like, new = (answer(base_source_loss=2.0, base_target_loss=loss).options[2] for loss in (2.0, 3.2))
     assert new["target_gain"] > like["target_gain"]
     assert new["forgetting"] > like["forgetting"]
-    known = answer(base_source_loss=2.0, base_target_loss=2.0 * np.exp(studies.NEW)).options[2]
+    known = answer(base_source_loss=2.0, base_target_loss=2.0 * np.exp(studies.TYPICAL_NOVELTY)).options[2]
     unknown = answer(base_source_loss=2.0).options[2]
     assert known["target_gain"] == pytest.approx(unknown["target_gain"])
     assert known["target_gain_hi"] - known["target_gain_lo"] < unknown["target_gain_hi"] - unknown["target_gain_lo"]

@@ -46,7 +46,7 @@ def test_a_point_is_forecast_alike_alone_and_among_others(fit):
 
 
 def test_moments_are_those_of_the_posterior(fit):
-    rows = fit.asked(points(12))
+    rows = fit.prepare_points(points(12))
     mean, covariance = fit.posterior(rows, measured=False)
     middle, variance, last = moments(fit, rows, 5)
     assert middle == pytest.approx(mean)
@@ -60,7 +60,7 @@ def test_doubt_of_changes_is_shared_and_own(fit):
     rows = points(6)
     doubt = StudyPrior("language").changes("source", rows)[1]
     assert np.linalg.eigvalsh(doubt.matrix).min() > 0
-    apart = np.exp(-np.abs(doubt.places[0] - doubt.places[1]).sum() / forgetting_and_gain.FADES)
+    apart = np.exp(-np.abs(doubt.places[0] - doubt.places[1]).sum() / forgetting_and_gain.SIMILARITY_EFOLDS)
     everywhere, peculiar = doubt.everywhere[0] @ doubt.everywhere[1], doubt.peculiar[0] @ doubt.peculiar[1]
     assert doubt.matrix[0, 1] == pytest.approx(everywhere + apart * peculiar)
     assert np.diag(doubt.matrix) == pytest.approx(doubt.variance)

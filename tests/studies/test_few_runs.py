@@ -22,9 +22,9 @@ def test_a_small_version_asks_other_base_models_under_other_numbers(few_runs):
     assert 1 <= fitted["run"].nunique() == draw.n_runs <= 6
     assert len(fitted[list(KEYS)].drop_duplicates()) == 1
     assert draw.asked[list(KEYS)].merge(fitted[list(KEYS)]).empty
-    before = forgetting_and_gain.FADES
-    now, endless = judge.forecasts(), judge.forecasts((forgetting_and_gain, "FADES", np.inf))
-    assert before == forgetting_and_gain.FADES
+    before = forgetting_and_gain.SIMILARITY_EFOLDS
+    now, endless = judge.forecasts(), judge.forecasts((forgetting_and_gain, "SIMILARITY_EFOLDS", np.inf))
+    assert before == forgetting_and_gain.SIMILARITY_EFOLDS
     assert list(now["what"].unique()) == ["target", "source", "forgetting"]
     assert len(now) == 3 * len(draw.asked)
     # Where what is peculiar to a study never fades, a run says more of other base models.

@@ -43,18 +43,18 @@ SIZES = tuple(f"size_1e{decade}" for decade in DECADES if decade != 9)
 AMPLITUDE = ("one", *SHIFTS, *SIZES, "budget", "relative_rate", "low_rate", "novelty")
 REACH = ("one", "tokens", "size", "relative_rate", "rate", "budget")
 FEATURES = (*(f"amplitude_{name}" for name in AMPLITUDE), *(f"reach_{name}" for name in REACH), "cutoff")
-TYPICAL = 0.3  # of the peak of pre-training: the middle, in logs, of published practice (a tenth to the whole)
-LOW = 0.02  # of the peak of pre-training: the rate at which half of the gain is learned
-TYPICAL_SPREAD = 0.8  # of the log of that ratio over published runs, where a run does not say
+TYPICAL_RATE = 0.3  # of the peak of pre-training: the middle, in logs, of published practice (a tenth to the whole)
+HALF_GAIN_RATE = 0.02  # of the peak of pre-training: the rate at which half of the gain is learned
+RATE_SPREAD = 0.8  # of the log of that ratio over published runs, where a run does not say
 PEAK_SPREAD = 0.5  # of the log of a peak of pre-training about `typical_peak`
-NEW = 0.3  # log of a base model's target loss over its source loss: the mean over studies that print both
-NEW_SPREAD = 0.3  # and its standard deviation over them
+TYPICAL_NOVELTY = 0.3  # log of a base model's target loss over its source loss: the mean over studies that print both
+NOVELTY_SPREAD = 0.3  # and its standard deviation over them
 SHIFT_SPREAD = 0.45  # of the log amplitude of forgetting between kinds of shift
-LEFT = 0.35  # exponent of what a base model of so many tokens per parameter has left to learn
+LEFT_EXPONENT = 0.35  # exponent of what a base model of so many tokens per parameter has left to learn
 # E-folds of size, budget, tokens, replay (from its first twentieth on) and rate over which what is peculiar to a study
 # fades: it is never the same curve times a number. Of 4, 10, 20, 40 and no end 4 has the least interval score over
 # forecasts from few runs (`python -m studies few_runs`), on five tables of ours and on public ones of 20M to 150M.
-FADES, TWENTIETH = 4.0, 0.05
+SIMILARITY_EFOLDS, REPLAY_OFFSET = 4.0, 0.05
 FLOOR = 0.004  # standard deviation of one outcome, at most a quarter of it: seeds, and two printed decimals of a loss
 
 
@@ -95,10 +95,10 @@ class Learned:
     def joint(self, outcome: Outcome, frame: pd.DataFrame) -> Array:
         """Return the covariance (n, n) of the logs of the first part of an outcome, at rows of one new study."""
         at = _Curve.of(self, outcome, frame)
-        places = places_of(frame)
+        places = coordinates_of(frame)
         between = self.between_amplitude**2 + self.between_reach**2 * np.outer(at.slope, at.slope)
         everywhere = at.gradient @ self.covariance @ at.gradient.T
-        return np.asarray(everywhere + between * alike(places, places) + self.noise**2 * np.eye(len(frame)))
+        return np.asarray(everywhere + between * similarity(places, places) + self.noise**2 * np.eye(len(frame)))
 
 
 @cache
@@ -118,7 +118,7 @@ def from_json(saved: Mapping[str, Any]) -> Learned:
     )
 
 
-def known_shift(shift: str | None) -> str | None:
+def check_shift(shift: str | None) -> str | None:
     """Return a kind of shift that studies are known of, or None where none was told.
 
     Raises
@@ -149,20 +149,17 @@ def features(frame: pd.DataFrame) -> tuple[Array, Array]:
         novelty (see the head of this file) may be NaN.
     """
     shift = frame["shift"].to_numpy(dtype=str)
-    unknown = sorted(set(shift) - set(SHIFTS))
-    if unknown:
-        raise UsageError(
-            f"shift (--shift): {unknown[0]!r}. Expected {', '.join(SHIFTS)}.{did_you_mean(unknown[0], SHIFTS)}"
-        )
+    for kind in sorted(set(shift)):
+        check_shift(kind)
     n, tokens, ptpp = (frame[name].to_numpy(dtype=float) for name in ("n_params", "tokens", "ptpp"))
     one = np.ones(len(frame))
     knots = np.eye(len(DECADES))
     walk = [np.interp(np.log10(n), DECADES, knots[place]) for place, decade in enumerate(DECADES) if decade != 9]
     budget = -np.log1p(200.0 / ptpp)  # levels off: bases of some hundred tokens per parameter hardly differ
     peak, pretrain = _rates(frame)
-    relative = np.log(peak / pretrain / TYPICAL)
-    low = np.log1p(LOW / TYPICAL) - np.log1p(LOW * pretrain / peak)
-    novelty = np.nan_to_num(frame["novelty"].to_numpy(dtype=float) - NEW)
+    relative = np.log(peak / pretrain / TYPICAL_RATE)
+    low = np.log1p(HALF_GAIN_RATE / TYPICAL_RATE) - np.log1p(HALF_GAIN_RATE * pretrain / peak)
+    novelty = np.nan_to_num(frame["novelty"].to_numpy(dtype=float) - TYPICAL_NOVELTY)
     kinds = [(shift == name).astype(float) for name in SHIFTS]
     reach = [one, np.log(tokens / n / 10.0), np.log(n / 1e9), relative, np.log(pretrain / 3e-4), budget]
     return np.column_stack([one, *kinds, *walk, budget, relative, low, novelty]), np.column_stack(reach)
@@ -172,13 +169,13 @@ def _rates(frame: pd.DataFrame) -> tuple[Array, Array]:
     pretrain = frame["lr_pretrain"].to_numpy(dtype=float)
     pretrain = np.where(np.isnan(pretrain), typical_peak(frame["n_params"]), pretrain)
     peak = frame["lr_peak"].to_numpy(dtype=float)
-    return np.where(np.isnan(peak), TYPICAL * pretrain, peak), pretrain
+    return np.where(np.isnan(peak), TYPICAL_RATE * pretrain, peak), pretrain
 
 
 def left_to_learn(frame: pd.DataFrame) -> Array:
     """Return p, what the replay brings as further pre-training, before its factor s, shape (n,)."""
     replay, tokens, n, ptpp = (frame[name].to_numpy(dtype=float) for name in ("replay", "tokens", "n_params", "ptpp"))
-    return np.asarray((ptpp / 100.0) ** -LEFT * (1.0 - (1.0 + replay * tokens / n / ptpp) ** -LEFT))
+    return np.asarray((ptpp / 100.0) ** -LEFT_EXPONENT * (1.0 - (1.0 + replay * tokens / n / ptpp) ** -LEFT_EXPONENT))
 
 
 def undecayed(frame: pd.DataFrame) -> Array:
@@ -207,16 +204,16 @@ def learned_of_replay(frame: pd.DataFrame, gain: Learned) -> tuple[Array, Array]
         return np.zeros(len(frame)), np.zeros(len(frame))
     read = frame.assign(shift="near", novelty=np.nan, tokens=np.maximum(frame["tokens"] * frame["replay"], 1.0))
     outlook = expected("gain", read.assign(replay=0.0), gain)
-    return outlook.part * unread, outlook.spread
+    return outlook.shift_part * unread, outlook.spread
 
 
-def tiny(n_params: ArrayLike) -> Array:
+def tiny_share(n_params: ArrayLike) -> Array:
     """Return 1 for models up to 1M parameters, 0 from 10M on."""
     return np.asarray(np.clip(7.0 - np.log10(np.asarray(n_params, dtype=float)), 0.0, 1.0))
 
 
 @dataclass(frozen=True)
-class Shape:
+class CurveShape:
     """An outcome without its amplitude, at some rows; arrays of shape (n,).
 
     Parameters
@@ -235,7 +232,7 @@ class Shape:
     regained_by_cutoff: Array
 
     @classmethod
-    def of(cls, outcome: Outcome, replay: Array, reach: Array, cutoff: float) -> Shape:
+    def of(cls, outcome: Outcome, replay: Array, reach: Array, cutoff: float) -> CurveShape:
         """Return the shape of an outcome at replays and reaches, (n,)."""
         if outcome == "gain":
             read, none = (1.0 - replay) * reach, np.zeros(len(reach))
@@ -290,7 +287,7 @@ class _Curve:
         amplitude, reach = features(frame)
         split = len(AMPLITUDE)
         x = np.exp(reach @ law.mean[split:-1])
-        at = Shape.of(outcome, frame["replay"].to_numpy(dtype=float), x, law.mean[-1])
+        at = CurveShape.of(outcome, frame["replay"].to_numpy(dtype=float), x, law.mean[-1])
         ones, some = np.ones(len(frame)), at.log > 1e-12
         slope = np.divide(at.log_by_reach, at.log, out=ones, where=some)
         bend = np.divide(at.log_by_cutoff, at.log, out=0.0 * ones, where=some)
@@ -304,18 +301,18 @@ class Outlook:
 
     Parameters
     ----------
-    part, spread
-        The first part of the outcome, and the standard deviation of its log.
-    rest, rest_spread
+    shift_part, spread
+        The part that the shift to the new text causes, and the standard deviation of its log.
+    added, added_spread
         What is added to it, and the standard deviation of that.
     replay_gain, replay_gain_spread
         The gain of the replayed corpus, taken from it (`learned_of_replay`), and the standard deviation of its log.
     """
 
-    part: Array
+    shift_part: Array
     spread: Array
-    rest: Array
-    rest_spread: Array
+    added: Array
+    added_spread: Array
     replay_gain: Array | float = 0.0
     replay_gain_spread: Array | float = 0.0
 
@@ -325,9 +322,9 @@ class Outlook:
         The distances from the median of all parts are added in quadrature, each end by itself.
         """
         far = special.ndtri(np.asarray(probability, dtype=float))
-        away = np.hypot(self.part * np.expm1(far * self.spread), far * self.rest_spread)
+        away = np.hypot(self.shift_part * np.expm1(far * self.spread), far * self.added_spread)
         away = np.hypot(away, self.replay_gain * np.expm1(-far * self.replay_gain_spread))
-        return np.asarray(self.part + self.rest - self.replay_gain + np.sign(far) * away)
+        return np.asarray(self.shift_part + self.added - self.replay_gain + np.sign(far) * away)
 
     def fall(self, probability: float) -> Array:
         """Return, for the gain, the relative fall of the loss that is not exceeded with this probability."""
@@ -335,7 +332,7 @@ class Outlook:
 
     def probability_below(self, limit: float) -> Array:
         """Return the probability that the outcome is at most a limit, shape (n,): quantiles, inverted by bisection."""
-        low, high = np.full(len(self.part), -8.0), np.full(len(self.part), 8.0)
+        low, high = np.full(len(self.shift_part), -8.0), np.full(len(self.shift_part), 8.0)
         for _ in range(60):
             middle = 0.5 * (low + high)
             below = self.quantile(special.ndtr(middle)) <= limit
@@ -343,7 +340,7 @@ class Outlook:
         return np.asarray(special.ndtr(0.5 * (low + high)))
 
 
-def _of_missing_inputs(law: Learned, at: _Curve, frame: pd.DataFrame) -> list[Array]:
+def _missing_input_spreads(law: Learned, at: _Curve, frame: pd.DataFrame) -> list[Array]:
     """Return the standard deviations of the log of the first part that follow from inputs left out, (n,) each.
 
     Novelty, peak rate and peak of pre-training are one unknown number each, the same for all rows.
@@ -352,14 +349,14 @@ def _of_missing_inputs(law: Learned, at: _Curve, frame: pd.DataFrame) -> list[Ar
     coefficient = dict(zip(FEATURES, law.mean, strict=True))
     # Derivatives in the logs of the relative rate and of the peak of pre-training.
     relative = at.slope * coefficient["reach_relative_rate"] + coefficient["amplitude_relative_rate"]
-    relative = relative + coefficient["amplitude_low_rate"] * LOW / (LOW + peak / pretrain)
+    relative = relative + coefficient["amplitude_low_rate"] * HALF_GAIN_RATE / (HALF_GAIN_RATE + peak / pretrain)
     absolute = at.slope * coefficient["reach_rate"]
     no_peak, no_pretrain, no_losses = (
         frame[name].isna().to_numpy(dtype=float) for name in ("lr_peak", "lr_pretrain", "novelty")
     )
     return [
-        no_losses * coefficient["amplitude_novelty"] * NEW_SPREAD,
-        no_peak * relative * TYPICAL_SPREAD,
+        no_losses * coefficient["amplitude_novelty"] * NOVELTY_SPREAD,
+        no_peak * relative * RATE_SPREAD,
         # Where the rate is known and that of pre-training is not, both the ratio and the peak are in doubt.
         no_pretrain * (absolute - (1.0 - no_peak) * relative) * PEAK_SPREAD,
     ]
@@ -384,19 +381,19 @@ def expected(outcome: Outcome, frame: pd.DataFrame, law: Learned | None = None, 
 def _outlook(chosen: Learned, outcome: Outcome, at: _Curve, frame: pd.DataFrame, gain: Learned | None) -> Outlook:
     variance = np.einsum("ij,jk,ik->i", at.gradient, chosen.covariance, at.gradient) + chosen.noise**2
     variance += chosen.between_amplitude**2 + (at.slope * chosen.between_reach) ** 2
-    for cause in _of_missing_inputs(chosen, at, frame):
+    for cause in _missing_input_spreads(chosen, at, frame):
         variance += cause**2
-    back = chosen.back + chosen.back_tiny * tiny(frame["n_params"])
-    rest = -at.amplitude * back * at.regained
+    back = chosen.back + chosen.back_tiny * tiny_share(frame["n_params"])
+    added = -at.amplitude * back * at.regained
     if outcome == "forgetting":
-        rest = rest - chosen.own_gain * left_to_learn(frame) * at.reach / (1.0 + at.reach)
+        added = added - chosen.own_gain * left_to_learn(frame) * at.reach / (1.0 + at.reach)
     replay_gain: tuple[Array | float, Array | float] = (0.0, 0.0)
     if outcome == "forgetting" and "unread" in frame.columns:
         replay_gain = learned_of_replay(frame, gain or learned("gain"))
     if "constant" in frame.columns:
-        rest = rest + chosen.undecayed * undecayed(frame)
+        added = added + chosen.undecayed * undecayed(frame)
     wide = np.hypot(chosen.between_back * at.amplitude * at.regained, at.noise_floor)
-    return Outlook(at.amplitude * at.log, np.sqrt(variance), rest, wide, *replay_gain)
+    return Outlook(at.amplitude * at.log, np.sqrt(variance), added, wide, *replay_gain)
 
 
 @dataclass(frozen=True)
@@ -409,11 +406,11 @@ class Doubt:
     everywhere: Array  # loadings, (n, causes)
     peculiar: Array  # the same, (n, causes)
     own: Array  # (n,)
-    places: Array  # (n, 5), as `places_of` returns them
+    places: Array  # (n, 5), as `coordinates_of` returns them
 
     def shared_with(self, some: slice) -> Array:
         """Return the covariance of what all rows share with some of them, (n, m)."""
-        peculiar = self.peculiar @ self.peculiar[some].T * alike(self.places, self.places[some])
+        peculiar = self.peculiar @ self.peculiar[some].T * similarity(self.places, self.places[some])
         return np.asarray(self.everywhere @ self.everywhere[some].T + peculiar)
 
     @property
@@ -432,30 +429,30 @@ class Doubt:
         return self.shared_with(slice(None)) + np.diag(self.own)
 
 
-def places_of(frame: pd.DataFrame) -> Array:
+def coordinates_of(frame: pd.DataFrame) -> Array:
     """Return where rows lie: logs of size, budget, tokens, replay and peak rate, (n, 5)."""
     columns = [frame[name].to_numpy(dtype=float) for name in ("n_params", "ptpp", "tokens")]
-    replay, peak = frame["replay"].to_numpy(dtype=float) + TWENTIETH, _rates(frame)[0]
+    replay, peak = frame["replay"].to_numpy(dtype=float) + REPLAY_OFFSET, _rates(frame)[0]
     return np.asarray(np.log(np.column_stack([*columns, replay, peak])), dtype=float)
 
 
-def alike(at: Array, others: Array) -> Array:
+def similarity(at: Array, others: Array) -> Array:
     """Return how far what is peculiar to a study is the same at places and others, (n, m): 1 at one, 0 far apart."""
-    return np.asarray(np.exp(-np.abs(at[:, None] - others[None]).sum(axis=2) / FADES))
+    return np.asarray(np.exp(-np.abs(at[:, None] - others[None]).sum(axis=2) / SIMILARITY_EFOLDS))
 
 
-def changes(outcome: Outcome, frame: pd.DataFrame, *, known_shift: bool = True) -> tuple[Array, Doubt]:
+def changes(outcome: Outcome, frame: pd.DataFrame, *, shift_given: bool = True) -> tuple[Array, Doubt]:
     """Return the mean, (n,), and the doubt of the log of a loss over the base model's, at rows of one new study.
 
     Medians of `expected`, and the sum of `doubt_of_changes`, which says what the arguments are.
     """
-    median, doubts = _median_and_doubts(outcome, frame, known_shift)
+    median, doubts = _median_and_doubts(outcome, frame, shift_given)
     centre, parts = -median if outcome == "gain" else np.log1p(median), doubts.values()
     everywhere, peculiar = (np.hstack([getattr(one, name) for one in parts]) for name in ("everywhere", "peculiar"))
-    return centre, Doubt(everywhere, peculiar, np.sum([one.own for one in parts], axis=0), places_of(frame))
+    return centre, Doubt(everywhere, peculiar, np.sum([one.own for one in parts], axis=0), coordinates_of(frame))
 
 
-def doubt_of_changes(outcome: Outcome, frame: pd.DataFrame, known_shift: bool = True) -> dict[str, Doubt]:
+def doubt_of_changes(outcome: Outcome, frame: pd.DataFrame, shift_given: bool = True) -> dict[str, Doubt]:
     """Return the doubt of the log of a loss over the base model's by its parts, for small changes.
 
     ``parameters``: of the coefficients, and of what all rows of a study share and nobody gave, such as rates. ``form``:
@@ -465,37 +462,37 @@ def doubt_of_changes(outcome: Outcome, frame: pd.DataFrame, known_shift: bool = 
     ----------
     frame
         As `expected` takes it; all rows trained.
-    known_shift
+    shift_given
         Whether the kind of shift was told; else the spread between kinds is added.
     """
-    return _median_and_doubts(outcome, frame, known_shift)[1]
+    return _median_and_doubts(outcome, frame, shift_given)[1]
 
 
-def _median_and_doubts(outcome: Outcome, frame: pd.DataFrame, known_shift: bool) -> tuple[Array, dict[str, Doubt]]:
+def _median_and_doubts(outcome: Outcome, frame: pd.DataFrame, shift_given: bool) -> tuple[Array, dict[str, Doubt]]:
     chosen = learned(outcome)
     at = _Curve.of(chosen, outcome, frame)
     outlook = _outlook(chosen, outcome, at, frame, None)
-    missing = _of_missing_inputs(chosen, at, frame)
+    missing = _missing_input_spreads(chosen, at, frame)
     between = [np.full(len(frame), chosen.between_amplitude), at.slope * chosen.between_reach]
-    of_shift = np.full(len(frame), 0.0 if known_shift else SHIFT_SPREAD)
-    median = outlook.part + outlook.rest - outlook.replay_gain
+    of_shift = np.full(len(frame), 0.0 if shift_given else SHIFT_SPREAD)
+    median = outlook.shift_part + outlook.added - outlook.replay_gain
     scale = np.ones(len(frame)) if outcome == "gain" else 1.0 / (1.0 + median)
-    of_part = scale * outlook.part
+    of_shift_part = scale * outlook.shift_part
     coefficients = at.gradient @ np.linalg.cholesky(chosen.covariance)
     regained = scale * chosen.between_back * at.amplitude * at.regained
     replay_gain = scale * outlook.replay_gain * outlook.replay_gain_spread
     floor = scale * at.noise_floor
-    none, no_cause, places = np.zeros(len(frame)), np.zeros((len(frame), 0)), places_of(frame)
-    peculiar = np.column_stack([*(of_part * one for one in between), regained])
-    of_study = np.column_stack([of_part * of_shift, replay_gain])
+    none, no_cause, places = np.zeros(len(frame)), np.zeros((len(frame), 0)), coordinates_of(frame)
+    peculiar = np.column_stack([*(of_shift_part * one for one in between), regained])
+    of_study = np.column_stack([of_shift_part * of_shift, replay_gain])
     return median, {
-        "parameters": Doubt(of_part[:, None] * np.column_stack([coefficients, *missing]), no_cause, none, places),
+        "parameters": Doubt(of_shift_part[:, None] * np.column_stack([coefficients, *missing]), no_cause, none, places),
         "form": Doubt(of_study, peculiar, none, places),
-        "noise": Doubt(no_cause, no_cause, (of_part * chosen.noise) ** 2 + floor**2, places),
+        "noise": Doubt(no_cause, no_cause, (of_shift_part * chosen.noise) ** 2 + floor**2, places),
     }
 
 
-def narrowed(joint: Array, asked: int, pilots: Sequence[int]) -> Array:
+def posterior_spread(joint: Array, asked: int, pilots: Sequence[int]) -> Array:
     """Return the spread at rows once pilots have been measured, whatever they will say.
 
     In a Gaussian model what is measured moves the centre; how much it narrows is known beforehand.

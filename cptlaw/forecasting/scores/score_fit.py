@@ -28,8 +28,8 @@ from cptlaw.result import Line, Table
 from cptlaw.runs.points import PointsLike, as_points
 from cptlaw.units import format_percent, parse_probability
 
-LEAST_WEIGHT = 0.01
-HEAVY = 0.05
+LEAST_WEIGHT = 0.01  # of a member, below which the doubt about its loss moves the score too little to be computed
+HEAVY = 0.05  # weight of a member from which its scatter counts as that of the runs
 TAILS = 0.9  # coverage of the interval of which the loss's doubt is read where one number stands for it
 ALONG = ("n_params", "tokens", "ptpp")
 

@@ -14,7 +14,7 @@ from cptlaw.fitting.auto.fit_auto import fit_auto
 from cptlaw.fitting.auto.fit_one import fit_one
 from cptlaw.fitting.fit_cache import FITS, what_decides
 from cptlaw.fitting.law_fit import LawFit
-from cptlaw.fitting.learned.forgetting_and_gain import known_shift
+from cptlaw.fitting.learned.forgetting_and_gain import check_shift
 from cptlaw.fitting.prior_fit import KnownBase, PriorFit, Quantity, prior_fit
 from cptlaw.fitting.solving.options import HowToFit
 from cptlaw.fitting.solving.restraint import Restraint
@@ -27,7 +27,7 @@ from cptlaw.laws import law
 from cptlaw.laws.base import Law
 from cptlaw.laws.score_law import known_score_laws
 from cptlaw.runs import Runs, unread_findings
-from cptlaw.runs.sound import data_errors
+from cptlaw.runs.data_errors import data_errors
 from cptlaw.runs.table import RunsLike
 from cptlaw.schedules import SchedulesLike
 from cptlaw.signatures import options_checked
@@ -130,7 +130,7 @@ def fit(
         raise UsageError(f"restraint={restraint!r}: expected none, which fits the rows alone.")
     table, on, copied = resolve_score_or_eval(runs, on)
     how: HowToFit = {**of_one, "seed": seed, "schedules": schedules, "restraint": restraint}
-    result = _fit_to_rows(named, table, on, where, how, known_shift(shift))
+    result = _fit_to_rows(named, table, on, where, how, check_shift(shift))
     return replace(result, findings=by_severity([*copied, *result.findings])) if copied else result
 
 

@@ -20,14 +20,14 @@ from cptlaw.planning.corpora.losses import base_model, build_losses, build_score
 from cptlaw.planning.corpora.pools import Pools
 from cptlaw.planning.corpora.result import CorporaPlan
 from cptlaw.planning.descent import Domain
-from cptlaw.planning.limits import AboveBase, Solution, check_risk, held, iterate_margins
+from cptlaw.planning.limits import AboveBase, Solution, check_risk, iterate_margins, with_margin
 from cptlaw.planning.loss import Loss, tokens_in_reach
 from cptlaw.planning.mixes.expected import binding, out_of_reach
 from cptlaw.planning.mixes.repetition import read_often
 from cptlaw.planning.options import label
 from cptlaw.planning.points import infeasible_fields, score_fields, score_limits
 from cptlaw.planning.result import flops_of
-from cptlaw.planning.scenario import MixOfCorpora, Question, documented, options_of, read_scenario
+from cptlaw.planning.scenario import MixOfCorpora, PlanQuestion, documented, options_of, read_scenario
 from cptlaw.planning.solve import Axis, Limit, Points, RelaxedBounds, Space, certificate, worst_excess
 from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.metrics import unit_of
@@ -115,7 +115,7 @@ class MixQuestion:
         Unique tokens.
     """
 
-    given: Question
+    given: PlanQuestion
     losses: Mapping[str, Loss]
     weights: Mapping[str, float]
     limits: Sequence[Limit]
@@ -186,7 +186,7 @@ def _is_table(fits: object) -> bool:
 
 
 def _fitted(
-    table: RunsLike, law: str | Law, where: str | None, given: Question
+    table: RunsLike, law: str | Law, where: str | None, given: PlanQuestion
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the fits of the losses, and of the scores that limits name, unless these were given."""
     from cptlaw.forecasting.verbs import fit
@@ -206,7 +206,7 @@ def _fitted(
     return fits, fit_all_scores(runs, list(named), where, losses=fits if law == "auto" else None)
 
 
-def _question(given: Question, losses: Mapping[str, Loss], scores: Mapping[str, Loss]) -> MixQuestion:
+def _question(given: PlanQuestion, losses: Mapping[str, Loss], scores: Mapping[str, Loss]) -> MixQuestion:
     """Return what is asked."""
     corpora = corpora_of(next(iter(losses.values())).fit)
     for name in ("minimise", "max_forgetting", "max_loss", "base_loss"):
@@ -246,7 +246,7 @@ def _limit(name: str, about: str, value: float, loss: Loss, scale: AboveBase | N
     def spread(points: Points) -> float:
         return float(np.log(loss.upper(points, risk) / loss.upper(points, None))[0])
 
-    return held(Limit(name, value, partial(loss.upper, risk=None), about, loss, scale), risk, spread)
+    return with_margin(Limit(name, value, partial(loss.upper, risk=None), about, loss, scale), risk, spread)
 
 
 def _known_names(option: str, named: Mapping[str, float], known: tuple[str, ...], what: str) -> None:
@@ -258,7 +258,7 @@ def _known_names(option: str, named: Mapping[str, float], known: tuple[str, ...]
             )
 
 
-def _fixed(given: Question, question: MixQuestion) -> dict[str, Any]:
+def _fixed(given: PlanQuestion, question: MixQuestion) -> dict[str, Any]:
     """Return the fields of the plan that do not depend on the answer."""
     return {
         "tokens": given.tokens,
@@ -276,7 +276,7 @@ def _fixed(given: Question, question: MixQuestion) -> dict[str, Any]:
 
 
 def _expected(
-    given: Question, question: MixQuestion, solution: Solution, scores: Mapping[str, Loss]
+    given: PlanQuestion, question: MixQuestion, solution: Solution, scores: Mapping[str, Loss]
 ) -> tuple[dict[str, Any], list[Finding]]:
     """Return what to expect at the best mix, and what to be wary of there."""
     best, corpora = solution.best, question.corpora
@@ -343,7 +343,7 @@ def _beside_measured(question: MixQuestion, solution: Solution) -> dict[str, Any
     }
 
 
-def _edges(given: Question, question: MixQuestion, shares: Array) -> list[Finding]:
+def _edges(given: PlanQuestion, question: MixQuestion, shares: Array) -> list[Finding]:
     """Say which shares lie at the end of what was fitted, so that a better mix may lie beyond."""
     ends = []
     for name, share, low, high in zip(question.corpora, shares, question.low, question.high, strict=True):

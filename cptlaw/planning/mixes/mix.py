@@ -18,7 +18,7 @@ from cptlaw.planning.limits import AboveBase, build_limits, limit_on
 from cptlaw.planning.loss import FitLike, Loss, as_fit, check_pair, measured_levels, tokens_in_reach
 from cptlaw.planning.points import score_limits, score_losses
 from cptlaw.planning.reference import find_reference
-from cptlaw.planning.scenario import Question
+from cptlaw.planning.scenario import PlanQuestion
 from cptlaw.planning.solve import Axis, Limit, Points, RelaxedBounds, Space
 from cptlaw.runs.metrics import unit_of
 from cptlaw.units import format_percent
@@ -60,7 +60,7 @@ class FittedMix:
     high: float
     fitted_low: float
     fitted_high: float
-    given: Question
+    given: PlanQuestion
     limits: tuple[Limit, ...]
     findings: tuple[Finding, ...]
     scores: Mapping[str, Loss] = field(default_factory=dict)
@@ -131,7 +131,7 @@ class FittedMix:
 
 
 def build_mixes(
-    given: Question, target: FitLike, source: FitLike | None, known: Mapping[str, float] | None = None
+    given: PlanQuestion, target: FitLike, source: FitLike | None, known: Mapping[str, float] | None = None
 ) -> list[FittedMix]:
     """Return the mixes that a question allows: one, or one for each measured level of `CHOSEN` that is not given.
 
@@ -171,7 +171,7 @@ def pretraining_rate(fits: Iterable[Forecaster], n_params: float | None) -> dict
     return {}
 
 
-def _build(given: Question, fits: dict[str, Forecaster], known: dict[str, float]) -> FittedMix:
+def _build(given: PlanQuestion, fits: dict[str, Forecaster], known: dict[str, float]) -> FittedMix:
     losses = {role: Loss.build(fit, role, known) for role, fit in fits.items()}  # type: ignore[arg-type]
     check_pair(losses.values())
     source = losses.get("source")
@@ -212,7 +212,7 @@ def _build(given: Question, fits: dict[str, Forecaster], known: dict[str, float]
     )
 
 
-def _forgetting(given: Question, source: Loss | None) -> tuple[AboveBase | None, list[Finding]]:
+def _forgetting(given: PlanQuestion, source: Loss | None) -> tuple[AboveBase | None, list[Finding]]:
     """Return how forgetting counts, where that can be said or must be, and what is to be said of it."""
     asked = {"max_forgetting", "base_source_loss", "base_law"} & given.given or given.reference != "measured"
     if source is None:

@@ -85,7 +85,7 @@ class FewRuns:
         rows = pd.concat([asked, candidates, runs], ignore_index=True)[list(runs.columns)].fillna(usual)
         model = base_model_of(rows)
         bases = rows.iloc[np.unique(model, return_index=True)[1]].assign(tokens=0.0, **usual)
-        every = alone.asked(pd.concat([rows, bases], ignore_index=True))
+        every = alone.prepare_points(pd.concat([rows, bases], ignore_index=True))
         mean, _, by_laws = moments(alone, every, len(every))
         near = np.array([base_loss(alone, one)[1] for _, one in bases.iterrows()])
         unread = ~np.isfinite(mean)  # by any law: all that is known of such a base model is what was measured

@@ -14,11 +14,11 @@ from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.descent import Domain
-from cptlaw.planning.limits import AboveBase, Solution, build_limits, column, forgetting, held, iterate_margins
+from cptlaw.planning.limits import AboveBase, Solution, build_limits, column, forgetting, iterate_margins, with_margin
 from cptlaw.planning.loss import FitLike
 from cptlaw.planning.mixes.expected import binding
 from cptlaw.planning.points import drop_of, infeasible_fields, score_limits
-from cptlaw.planning.scenario import Goal, Question, ScheduleOfRun, documented, read_scenario
+from cptlaw.planning.scenario import Goal, PlanQuestion, ScheduleOfRun, documented, read_scenario
 from cptlaw.planning.schedules.curve_loss import CurveLoss, shared_columns
 from cptlaw.planning.schedules.schedule_plan import NEAR, SchedulePlan, show_choice
 from cptlaw.planning.schedules.scored import ScheduledScore, scheduled_scores
@@ -115,7 +115,7 @@ class ScheduleQuestion:
         Scores that limits are about.
     """
 
-    given: Question
+    given: PlanQuestion
     losses: Mapping[str, CurveLoss]
     range_: ScheduleRange
     scores: tuple[ScheduledScore, ...] = ()
@@ -170,7 +170,7 @@ class ScheduleQuestion:
             return float(loss.doubt(chosen.schedule, chosen.replay, risk))
 
         forecast = Limit(name, most, partial(column, name=f"{loss.role}_loss"), about, loss, scale)
-        return held(forecast, risk, spread, of_base if about == "forgetting" else None)
+        return with_margin(forecast, risk, spread, of_base if about == "forgetting" else None)
 
     def near(self, solution: Solution, value: Callable[..., Array], tolerance: float) -> dict[str, tuple[float, float]]:
         """Return for each choice the range over which what is minimised stays near the best, the others held."""
@@ -185,7 +185,7 @@ class ScheduleQuestion:
         return result
 
 
-def _goal(given: Question, losses: Mapping[str, CurveLoss], steps_vary: bool, limits: Sequence[Limit]) -> Goal:
+def _goal(given: PlanQuestion, losses: Mapping[str, CurveLoss], steps_vary: bool, limits: Sequence[Limit]) -> Goal:
     """Return what is minimised: what was said, or what follows from the weight and the limits."""
     quantities, weight = {limit.about for limit in limits}, given.weight_source
     if weight and "source" not in losses:

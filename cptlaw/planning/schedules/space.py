@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cptlaw.errors import UsageError, did_you_mean
-from cptlaw.planning.scenario import Question
+from cptlaw.planning.scenario import PlanQuestion
 from cptlaw.planning.schedules.curve_loss import CurveLoss
 from cptlaw.planning.solve import Axis
 from cptlaw.schedules import Phase, Schedule, SchedulesLike, read_schedules
@@ -114,7 +114,7 @@ def _with_end(phase: Phase, potential: float) -> Phase:
     return replace(phase, end=potential * phase.peak)
 
 
-def build_space(losses: Sequence[CurveLoss], given: Question) -> ScheduleRange:
+def build_space(losses: Sequence[CurveLoss], given: PlanQuestion) -> ScheduleRange:
     """Read what is known of the run, and what may be chosen.
 
     Parameters

@@ -19,7 +19,7 @@ from cptlaw.findings import Finding, by_severity
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.loss import FitLike
 from cptlaw.planning.result import Plan, number_text
-from cptlaw.planning.scenario import CriticalPoint, Question, TurningLength, documented, read_scenario
+from cptlaw.planning.scenario import CriticalPoint, PlanQuestion, TurningLength, documented, read_scenario
 from cptlaw.planning.schedules.curve_loss import CurveLoss
 from cptlaw.planning.schedules.space import build_space
 from cptlaw.result import Line
@@ -359,7 +359,7 @@ def _curve_losses(target: FitLike | None, source: FitLike, n_params: float | Non
     return (*result, CurveLoss.build(source, "source", n_params))
 
 
-def _base_rate_and_mix(losses: Sequence[CurveLoss], given: Question) -> tuple[Schedule | None, float, float | None]:
+def _base_rate_and_mix(losses: Sequence[CurveLoss], given: PlanQuestion) -> tuple[Schedule | None, float, float | None]:
     """Return the base model's schedule, the constant rate, and the mix."""
     space = build_space(losses, given)
     base = Schedule(space.base) if space.base else None
