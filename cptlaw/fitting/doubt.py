@@ -31,7 +31,7 @@ from cptlaw.laws.inputs import AnyRows, Columns
 # held-out points lie inside, whichever study is left out (studies/bench.md). The spread between the laws comes on top.
 # Less where a law reads base models together with the runs of CPT: by the interval score of whole studies and of our
 # tables, where 97 % had lain inside. On ladders from scratch so little held .82 of a split that a half holds whole.
-OF_AN_AVERAGE = {False: 0.5, True: 0.35}
+AVERAGE_FORM_SHARE = {False: 0.5, True: 0.35}  # by `Law.reads_base_rows`
 # The doubt about parameters takes the forms for true. It counts a little less than in full, and is drawn towards what
 # the average erred by in its own rollouts; both chosen in the same way.
 OF_PARAMETERS, OF_ROLLOUTS = 0.8, 0.5
@@ -148,7 +148,7 @@ def expected_in_rollouts(members: Sequence[Member], reach: Array, names: tuple[s
     """
     heavy = [member for member in members if member.weight >= HEAVY] or list(members[:1])
     weight = np.array([member.weight for member in heavy])
-    rates = [OF_AN_AVERAGE[one.fit.law.reads_base_rows] * usual_rate(one.fit) / 100.0 for one in heavy]
+    rates = [AVERAGE_FORM_SHARE[one.fit.law.reads_base_rows] * usual_rate(one.fit) / 100.0 for one in heavy]
     rate = float(weight @ rates) / float(weight.sum())
     values: Array = np.hypot(noise, rate * Scale.learned().reach(reach, names))
     return values
@@ -162,6 +162,6 @@ def away_from_data(fit: LawOnRows, frame: AnyRows) -> tuple[tuple[Array, Array],
 def beyond_the_data(fit: LawOnRows, away: tuple[tuple[Array, Array], Array], coverage: float) -> Array:
     """Return the half-width in log loss that the law's form calls for so far from the data, (n,); zero inside."""
     reach, moved = away
-    of_form = OF_AN_AVERAGE[fit.law.reads_base_rows] * half_widths_at(fit, reach, [coverage])[0]
+    of_form = AVERAGE_FORM_SHARE[fit.law.reads_base_rows] * half_widths_at(fit, reach, [coverage])[0]
     of_held = special.stdtrit(Scale.learned().freedom, 0.5 + 0.5 * coverage) * moved
     return np.asarray(np.hypot(of_form, of_held))

@@ -38,7 +38,7 @@ from cptlaw.units import format_quantity
 Quantity: TypeAlias = float | str | None
 # Numbers by name, as a mapping or as texts such as `"code=2%"`; and several numbers, as `"1B,8B"` or one by one.
 Named: TypeAlias = Mapping[str, float | str] | Iterable[str] | str | None
-Several: TypeAlias = Iterable[float | str] | float | str | None
+Numbers: TypeAlias = Iterable[float | str] | float | str | None
 
 Measure = Literal["relative", "absolute"]
 MEASURES: tuple[Measure, ...] = ("relative", "absolute")
@@ -274,12 +274,12 @@ class NextRuns(Intervals, total=False):
     budget: Required[Annotated[Quantity, amount("1e20", "Compute for runs and new base models, as in 1e20.", "FLOPS")]]
     n: Annotated[int | None, Entry(partial(count, least=1), "Limit on cells.", "N", default=24)]
     sizes: Annotated[
-        Several, Entry(as_given, "Sizes to choose from. [default: half the smallest to the asked one]", "N,N")
+        Numbers, Entry(as_given, "Sizes to choose from. [default: half the smallest to the asked one]", "N,N")
     ]
-    ptpps: Annotated[Several, Entry(as_given, "Pre-training budgets to choose from. [default: seen to asked]", "P,P")]
-    replays: Annotated[Several, Entry(as_given, "Mixes to choose from. [default: seen ones and the asked one]", "R,R")]
+    ptpps: Annotated[Numbers, Entry(as_given, "Pre-training budgets to choose from. [default: seen to asked]", "P,P")]
+    replays: Annotated[Numbers, Entry(as_given, "Mixes to choose from. [default: seen ones and the asked one]", "R,R")]
     tokens: Annotated[
-        Several, Entry(as_given, "Lengths to choose from. [default: from an eighth of the longest]", "D,D")
+        Numbers, Entry(as_given, "Lengths to choose from. [default: from an eighth of the longest]", "D,D")
     ]
 
 

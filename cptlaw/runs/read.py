@@ -131,11 +131,11 @@ def read_runs(
             )
         kept: Runs = replace(source, all_runs=source.all_runs or all_runs)
         return kept.with_roles(source_eval, target_eval, _checked_kind(n_params_kind))
-    how: dict[str, object] = {"columns": columns, "losses": losses, "scores": scores, "all_runs": all_runs}
-    how |= {"source_eval": source_eval, "target_eval": target_eval, "n_params_kind": n_params_kind}
-    table = shape_table(source, **how)
+    options: dict[str, object] = {"columns": columns, "losses": losses, "scores": scores, "all_runs": all_runs}
+    options |= {"source_eval": source_eval, "target_eval": target_eval, "n_params_kind": n_params_kind}
+    table = shape_table(source, **options)
     if table.runs is None:
-        asked = tuple(open_questions(table, source, how))
+        asked = tuple(open_questions(table, source, options))
         raise UnreadColumnError(table.raw.label, asked) if len(asked) > 1 else table.error or DataError("no runs")
     refuse_likely(table.runs)
     return table.runs
@@ -172,12 +172,12 @@ def _checked_kind(n_params_kind: str | None) -> str | None:
     return n_params_kind
 
 
-def _check_types(how: Mapping[str, Any]) -> None:
+def _check_types(options: Mapping[str, Any]) -> None:
     """Refuse arguments of other types than `read_runs` takes."""
     examples = ("{'eval': 'domain'}", "{'code': 'code_loss'}", "{'gsm8k': 'acc'}")
     for name, example in zip(MAPPINGS, examples, strict=True):
         wanted = f"a mapping of names, such as {example}"
-        given = how.get(name)
+        given = options.get(name)
         require_type({} if given is None else given, Mapping, f"{name}=", wanted)
         for key, value in (given or {}).items():
             require_type(key, str, f"{name}=", wanted)
@@ -185,10 +185,10 @@ def _check_types(how: Mapping[str, Any]) -> None:
             for one in several:
                 require_type(one, (str, int, float) if name == "columns" else str, f"{name}= for {key!r}", wanted)
     for name in TEXTS:
-        require_type("" if how.get(name) is None else how[name], str, f"{name}=", "a name")
+        require_type("" if options.get(name) is None else options[name], str, f"{name}=", "a name")
 
 
-def shape_table(source: RunsLike, **how: Any) -> ShapedTable:
+def shape_table(source: RunsLike, **options: Any) -> ShapedTable:
     """Read a table as `read_runs` does, and return it as its source has it, in one row per loss, and as runs.
 
     Raises
@@ -198,17 +198,17 @@ def shape_table(source: RunsLike, **how: Any) -> ShapedTable:
     UsageError
         If an argument is unusable.
     """
-    _check_types(how)
-    _checked_kind(how.get("n_params_kind"))
+    _check_types(options)
+    _checked_kind(options.get("n_params_kind"))
     # Kept with the table, so that answers can name commands that read it in the same way.
-    read_with = flags_of(how)
-    how, kept = with_replies(source, how)
-    columns, losses, scores = how.get("columns"), how.get("losses"), how.get("scores")
+    read_with = flags_of(options)
+    options, kept = with_replies(source, options)
+    columns, losses, scores = options.get("columns"), options.get("losses"), options.get("scores")
     named, constants = _constants(columns)
     found = raw = _table_as_found(source, named)
     try:
         plain = (decimal_marks, plain_units, budget_or_progress)
-        layouts = [shape for shape in LAYOUTS if shape is not without_unfinished or not how.get("all_runs")]
+        layouts = [shape for shape in LAYOUTS if shape is not without_unfinished or not options.get("all_runs")]
         for shape in (*layouts, named_runs, runs_of_seeds, *plain, parameters_in, models_named, by_amount, unnamed_mix):
             raw = shape(raw)
         raw = _with_expressions(_with_constants(raw, constants), named or {})
@@ -218,10 +218,10 @@ def shape_table(source: RunsLike, **how: Any) -> ShapedTable:
         raw = evals_in_domain(raw) if losses is None and scores is None else wide_to_long(raw, losses, scores)
         for shape in (loss_in_other_units, joined_shares, runs_of_steps, values_beside_losses, peak_of_rates):
             raw = shape(raw)
-        runs = check_table(replace(raw, notes=(*kept, *raw.notes)), how.get("n_params_kind"))
-        runs = replace(runs, read_with=tuple(read_with), all_runs=bool(how.get("all_runs")))
+        runs = check_table(replace(raw, notes=(*kept, *raw.notes)), options.get("n_params_kind"))
+        runs = replace(runs, read_with=tuple(read_with), all_runs=bool(options.get("all_runs")))
         told = _roles_in_column(runs)
-        runs = runs.with_roles(*(how.get(f"{role}_eval") or told.get(role) for role in ("source", "target")))
+        runs = runs.with_roles(*(options.get(f"{role}_eval") or told.get(role) for role in ("source", "target")))
     except DataError as error:
         return ShapedTable(found, raw, columns or {}, losses, scores, None, error)
     return ShapedTable(found, raw, columns or {}, losses, scores, runs)
@@ -238,7 +238,7 @@ def _roles_in_column(runs: Runs) -> dict[str, str]:
 
 
 def open_questions(
-    table: ShapedTable, source: RunsLike, how: Mapping[str, Any], where: str | None = None
+    table: ShapedTable, source: RunsLike, options: Mapping[str, Any], where: str | None = None
 ) -> Iterator[Question]:
     """Yield all questions that a table leaves open.
 
@@ -257,11 +257,11 @@ def open_questions(
         yield trouble
         if not trouble.choices:
             return
-        more = with_reply(how, trouble.choices[0])
-        if more == how:
+        more = with_reply(options, trouble.choices[0])
+        if more == options:
             return
-        how = more
-        table = shape_table(source, **how)
+        options = more
+        table = shape_table(source, **options)
 
 
 def _constants(columns: Mapping[str, Any] | None) -> tuple[Mapping[str, Any] | None, dict[str, float | str]]:
