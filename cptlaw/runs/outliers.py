@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from cptlaw.errors import join_names
-from cptlaw.findings import Finding, Remedy
+from cptlaw.findings import Finding, Remedy, Severity
 from cptlaw.runs.schema import COLUMNS, mix_columns
 from cptlaw.units import format_quantity
 
@@ -45,6 +45,8 @@ STEEPEST_BUDGET = 0.2  # d log loss / d log budget; .26 was measured, where size
 SIZE_OFF = 0.18  # log loss, by which one size lies off the line through the others
 STEEPEST = 0.42  # d log loss / d log size; .34 is published for the part of the loss that size can lower at all
 LEAST_SLOPES = 2  # between sizes and between budgets, from which their medians are compared
+LEAST_GAINED = 0.02  # -d log loss / d log size of models that learned its corpus; .067 was measured at least
+LEAST_RATIO = 0.4  # log ratio of sizes, from which that is asked
 SURE_PAIRS = 4  # pairs of rows that rise with size, all of them, from which rising is no error
 SEED = 0.003  # relative difference by which the losses of two seeds differ
 FOLDS = 10
@@ -351,8 +353,8 @@ def _roughness(surface: LossSurface) -> float | None:
     return float(np.mean(np.diff(surface.loss[order])[same] ** 2)) / max(2.0 * float(surface.loss.var()), 1e-300)
 
 
-def sizes_out_of_order(rows: pd.DataFrame, surface: LossSurface) -> Iterator[Finding]:
-    """Say that larger models have higher losses, or that one size lies off the line through the others.
+def sizes_out_of_order(rows: pd.DataFrame, surface: LossSurface, learned: bool) -> Iterator[Finding]:
+    """Say that larger models are no better, or that one size lies off the line through the others.
 
     Parameters
     ----------
@@ -360,6 +362,8 @@ def sizes_out_of_order(rows: pd.DataFrame, surface: LossSurface) -> Iterator[Fin
         Those of one eval, base models among them.
     surface
         Of its adapted models, by which sizes are compared where no two have runs that are alike else.
+    learned
+        Whether adapted models alone have learned the corpus of the eval, and base models tell nothing of it.
     """
     if "n_params" not in rows.columns or rows["n_params"].isna().any():
         return
@@ -367,13 +371,20 @@ def sizes_out_of_order(rows: pd.DataFrame, surface: LossSurface) -> Iterator[Fin
     if not 2 <= len(levels) <= MOST_LEVELS:
         return
     adapted = (rows["tokens"] != 0).to_numpy() if "tokens" in rows.columns else np.ones(len(rows), dtype=bool)
+    of_adapted = _between_pairs(rows[adapted], code[adapted], len(levels))
     effect = _between_pairs(rows, code, len(levels))
-    alike = effect is not None and _between_pairs(rows[adapted], code[adapted], len(levels)) is not None
+    of_bases = of_adapted is None and effect is not None
     if effect is None and len(np.unique(surface.frame["n_params"])) == len(levels):
         effect = _between_all(surface, len(levels))
-    for found in () if effect is None else _size_findings(*effect, levels):
-        # Where no two adapted rows differ in size alone, what else a size differs in may set it apart.
-        yield found if alike or found.code != "size-out-of-line" else replace(found, severity="warning")
+    found = None if effect is None else _odd_size(*effect, levels)
+    if found is None and learned and of_adapted is not None:
+        found = _little_gained(of_adapted[0], levels)
+    if found is None:
+        return
+    # Where no two adapted rows differ in size alone, what else a size differs in may set it apart; and base models
+    # that have not learned a corpus say nothing for sure.
+    unsure = of_adapted is None and (found.code == "size-out-of-line" or (learned and of_bases))
+    yield replace(found, severity="warning") if unsure else found
 
 
 def _between_pairs(rows: pd.DataFrame, code: npt.NDArray[np.intp], n: int) -> tuple[Floats, float] | None:
@@ -436,16 +447,17 @@ def _between_all(surface: LossSurface, n: int) -> tuple[Floats, float] | None:
     return solved[:n], TIMES * usual / math.sqrt(fewest)
 
 
-def _size_findings(effect: Floats, error: float, levels: Floats) -> Iterator[Finding]:
-    """Say what is odd about the effect of each size on the log loss, (k,), given its error."""
+def _odd_size(effect: Floats, error: float, levels: Floats) -> Finding | None:
+    """Return what is odd about the effect of each size on the log loss, (k,), given its error."""
     size = np.log(levels)
     steps = np.diff(effect)
-    steepest = float(np.min(steps / np.diff(size)))
+    beyond = -steps - STEEPEST * np.diff(size)  # what falls faster than size can make it
     line = [_robust_line_at(np.delete(size, i), np.delete(effect, i), size[i]) for i in range(len(size))]
     off = effect - np.array(line) if len(size) > 2 else np.zeros(len(size))
     i = int(np.abs(off).argmax())
+    rises = bool(steps.max() > max(SIZE_OFF, error))
     if (steps > max(SIZE_RISES, error) / len(steps)).all() and effect[-1] - effect[0] > max(SIZE_RISES, error):
-        yield Finding(
+        return Finding(
             "error",
             "rising-with-size",
             f"larger models have higher losses: those of {format_quantity(float(levels[-1]))} parameters lie "
@@ -454,10 +466,11 @@ def _size_findings(effect: Floats, error: float, levels: Floats) -> Iterator[Fin
             "Look whether n_params stands in the rows of its own runs, and whether all losses have one unit.",
             data={"rise": float(effect[-1] - effect[0])},
         )
-    elif abs(off[i]) > max(SIZE_OFF, error) or (abs(off[i]) > SIZE_OFF and steps.max() > max(SIZE_OFF, error)):
+    if beyond.max() > max(SIZE_OFF, error) and not rises:
+        return _falls_too_fast("error", steps, beyond, levels)
+    if abs(off[i]) > max(SIZE_OFF, error) or (abs(off[i]) > SIZE_OFF and rises):
         near = next((how for how, by in UNITS.items() if abs(float(off[i]) - math.log(by)) < 0.08), None)
-        rises = bool(steps.max() > max(SIZE_OFF, error))
-        yield Finding(
+        return Finding(
             "error" if rises else "warning",
             "size-out-of-line",
             f"the losses of {format_quantity(float(levels[i]))} parameters lie {_percent_off(float(off[i]))} what the "
@@ -466,16 +479,36 @@ def _size_findings(effect: Floats, error: float, levels: Floats) -> Iterator[Fin
             data={"n_params": float(levels[i]), "gap": float(off[i])},
             remedy=Remedy("where", f"n_params != {levels[i]:.10g}"),
         )
-    elif steepest < -STEEPEST:
-        i = int(np.argmin(steps / np.diff(size)))
-        yield Finding(
-            "warning",
-            "size-out-of-line",
-            f"from {format_quantity(float(levels[i]))} to {format_quantity(float(levels[i + 1]))} parameters the loss "
-            f"falls by {-math.expm1(float(steps[i])):.0%}, faster than size has ever been seen to lower one.",
-            "Look whether both sizes were measured alike: unit, tokenizer, eval.",
-            data={"n_params": float(levels[i]), "gap": float(-steps[i])},
-        )
+    if beyond.max() > 0:
+        return _falls_too_fast("warning", steps, beyond, levels)
+    return None
+
+
+def _falls_too_fast(severity: Severity, steps: Floats, beyond: Floats, levels: Floats) -> Finding:
+    i = int(np.argmax(beyond))
+    return Finding(
+        severity,
+        "size-out-of-line",
+        f"from {format_quantity(float(levels[i]))} to {format_quantity(float(levels[i + 1]))} parameters the loss "
+        f"falls by {-math.expm1(float(steps[i])):.0%}, faster than size has ever been seen to lower one.",
+        "Look whether both sizes were measured alike: unit, tokenizer, eval.",
+        data={"n_params": float(levels[i]), "gap": float(-steps[i])},
+    )
+
+
+def _little_gained(effect: Floats, levels: Floats) -> Finding | None:
+    """Return that the largest model learned a corpus as the smallest did, where all else is alike."""
+    size, moved = float(np.log(levels[-1] / levels[0])), float(effect[-1] - effect[0])
+    if moved < -LEAST_GAINED * size or size < LEAST_RATIO:
+        return None
+    return Finding(
+        "warning",
+        "little-from-size",
+        f"models of {format_quantity(float(levels[-1]))} parameters have losses {_percent_off(moved)} those of "
+        f"{format_quantity(float(levels[0]))} where all else is alike: size has always been seen to lower losses more.",
+        "Look whether all sizes were measured alike, and whether the rate is right for each.",
+        data={"gap": moved},
+    )
 
 
 def bases_out_of_line(base: pd.DataFrame) -> Iterator[Finding]:
