@@ -154,7 +154,7 @@ def check_output(path: str | Path, kind: Kind, *, inputs: Iterable[str | Path] =
 
 @contextlib.contextmanager
 def atomic_path(
-    path: str | Path, kind: Kind, *, inputs: Iterable[str | Path] = (), force: bool = False
+    path: str | Path, kind: Kind, *, inputs: Iterable[str | Path] = (), force: bool = False, new: bool = False
 ) -> Iterator[Path]:
     """Give a place to write to that becomes `path` at the end, or is removed after an error.
 
@@ -162,6 +162,8 @@ def atomic_path(
     ----------
     path, kind, inputs, force
         As for `check_output`.
+    new
+        Whether the file must not be there yet at the end: of two writers at once the first has it.
 
     Yields
     ------
@@ -172,6 +174,8 @@ def atomic_path(
     ------
     DataError
         If the place may not or cannot be written; nothing has changed then.
+    FileExistsError
+        If the file must be new, and was there at the end.
     """
     check_output(path, kind, inputs=inputs, force=force)
     shown = Path(path)
@@ -188,7 +192,7 @@ def atomic_path(
             mode = stat.S_IMODE(real.stat().st_mode) if real.exists() else 0o666 & ~_umask()
             os.chmod(part, mode)
             _to_disk(part)
-            os.replace(part, real)
+            _move(part, real, new)
         except BaseException:
             part.unlink(missing_ok=True)
             raise
@@ -196,16 +200,18 @@ def atomic_path(
             if handle >= 0:
                 os.close(handle)
     except OSError as error:
+        if new and isinstance(error, FileExistsError):
+            raise
         raise _cannot(shown, error) from None
 
 
-def write_text(path: str | Path, text: str, kind: Kind, *, force: bool = False) -> Path:
+def write_text(path: str | Path, text: str, kind: Kind, *, force: bool = False, new: bool = False) -> Path:
     """Write a text file in UTF-8, see `atomic_path`, and return its path."""
     try:
         content = text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise DataError(f"{path}: cannot be written: {error.object[error.start]!a} is no character.") from None
-    with atomic_path(path, kind, force=force) as part:
+    with atomic_path(path, kind, force=force, new=new) as part:
         part.write_bytes(content)
     return Path(path)
 
@@ -239,7 +245,9 @@ def write_to_edit(path: str | Path, text: str, kind: Kind = TEXT, force: bool = 
                 if force or place.read_bytes() in (b"", text.encode("utf-8")):
                     break
             elif not place.is_dir():  # nothing is there, or a pipe
-                break
+                return write_text(place, text, kind, force=force, new=True)
+        except FileExistsError:  # another writer was faster: its file is looked at too
+            return write_to_edit(path, text, kind, force)
         except OSError as error:
             raise _cannot(place, error) from None
     return write_text(place, text, kind, force=force)
@@ -409,6 +417,21 @@ def _open_part(path: Path) -> tuple[int, Path]:
         if os.path.exists(name):
             return handle, Path(name)
         os.close(handle)
+
+
+def _move(part: Path, path: Path, new: bool) -> None:
+    """Make a written file appear whole in its place; one that must be new raises FileExistsError where there is one."""
+    if new:
+        try:
+            os.link(part, path)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without hard links
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL))
+        else:
+            part.unlink()
+            return
+    os.replace(part, path)
 
 
 def _remove_abandoned(path: Path) -> None:

@@ -93,8 +93,9 @@ def merge(base: str | Path, adapted: str | Path, output: str | Path, *, weight: 
     if not 0 <= weight <= 1:
         raise UsageError(f"weight {weight:g}: expected 0, the base model, to 1, the adapted one.")
     output = Path(output)
+    taken = DataError(f"{output} is there already. Name a folder that is new: nothing is written over.")
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise DataError(f"{output} is there already. Name a folder that is new: nothing is written over.")
+        raise taken
     start, end = (_Weights(Path(folder)) for folder in (base, adapted))
     names = _shared_names(start, end)
     parent = make_folder(output.absolute().parent)
@@ -108,9 +109,14 @@ def merge(base: str | Path, adapted: str | Path, output: str | Path, *, weight: 
         card = render("merged_model.md", base=start.folder.name, adapted=end.folder.name, weight=weight)
         (part / "README.md").write_text(card, encoding="utf-8")
         part.chmod(0o755)
-        if output.exists():
-            output.rmdir()
-        part.rename(output)
+        try:
+            if output.exists():
+                output.rmdir()
+            part.rename(output)
+        except OSError:
+            if output.exists():  # another merge was faster
+                raise taken from None
+            raise
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
         raise

@@ -192,14 +192,14 @@ def test_a_page_that_speaks_of_cptlaw_is_not_ours(tmp_path):
 
 
 def test_a_disk_that_fills_up_leaves_no_part_of_several_files(tmp_path, monkeypatch):
-    replace, count = writing.os.replace, iter(range(10))
+    to_disk, count = writing._to_disk, iter(range(10))
 
-    def full(source, target):
+    def full(part):
         if next(count) == 2:
             raise OSError(28, "No space left on device")
-        replace(source, target)
+        to_disk(part)
 
-    monkeypatch.setattr(writing.os, "replace", full)
+    monkeypatch.setattr(writing, "_to_disk", full)
     (tmp_path / "pilot-1.json").write_text("mine")
     for folder in (tmp_path / "new" / "pilots", tmp_path):
         count = iter(range(10))
@@ -207,6 +207,25 @@ def test_a_disk_that_fills_up_leaves_no_part_of_several_files(tmp_path, monkeypa
             writing.write_all_to_edit({"pilots.yaml": "a", "pilot-1.json": "b", "pilot-2.json": "c"}, folder)
     assert [path.name for path in tmp_path.iterdir()] == ["pilot-1.json"]
     assert (tmp_path / "pilot-1.json").read_text() == "mine"
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_of_two_writers_at_once_neither_loses_what_its_reader_edits(tmp_path, monkeypatch, links):
+    to_disk, path, meanwhile = writing._to_disk, tmp_path / "pilots.yaml", ["theirs"]
+    if not links:  # as on a memory card
+        monkeypatch.setattr(writing.os, "link", lambda *given: (_ for _ in ()).throw(OSError(1, "not permitted")))
+
+    def slow(part):
+        if meanwhile:
+            writing.write_to_edit(path, meanwhile.pop())
+        to_disk(part)
+
+    monkeypatch.setattr(writing, "_to_disk", slow)
+    assert writing.write_to_edit(path, "mine") == tmp_path / "pilots-2.yaml"
+    assert {each.name: each.read_text() for each in tmp_path.iterdir()} == {
+        "pilots.yaml": "theirs",
+        "pilots-2.yaml": "mine",
+    }
 
 
 class TestFormulaCells:

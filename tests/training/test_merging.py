@@ -11,6 +11,7 @@ from tiny_model import save_tiny
 
 import cptlaw as cl
 from cptlaw.errors import DataError, UsageError
+from cptlaw_sweep import merging
 from cptlaw_sweep.merging import merge
 
 pytestmark = pytest.mark.filterwarnings("default")  # torch and transformers deprecate things of their own
@@ -78,6 +79,21 @@ def test_nothing_is_written_over(models, tmp_path):
         merge(*models, tmp_path / "mine", weight=0.5)
     assert (tmp_path / "mine" / "notes.txt").read_text() == "mine"
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_of_two_merges_at_once_into_one_folder_the_first_stays(models, tmp_path, monkeypatch):
+    write, out = merging._write_shards, tmp_path / "out"
+
+    def slow(*given):
+        monkeypatch.setattr(merging, "_write_shards", write)
+        merge(*models, out, weight=0.25)
+        return write(*given)
+
+    monkeypatch.setattr(merging, "_write_shards", slow)
+    with pytest.raises(DataError, match="is there already"):
+        merge(*models, out, weight=0.5)
+    assert "at 0.25" in (out / "README.md").read_text()
+    assert list(tmp_path.iterdir()) == [out]
 
 
 def test_what_cannot_be_merged_is_refused(models, tmp_path):

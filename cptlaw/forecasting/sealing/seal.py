@@ -156,16 +156,21 @@ def register(
         return seal
     path = check_output(output, SEALED)
     # With --force a forecast could be replaced after its run; a new name costs nothing.
+    taken = DataError(f"{path}: exists, and a sealed forecast is never written over. Give -o another name.")
     if path.exists():
-        raise DataError(f"{path}: exists, and a sealed forecast is never written over. Give -o another name.")
+        raise taken
     if timestamp is not None:
         if os.path.realpath(timestamp) == os.path.realpath(path):
             raise DataError(f"{timestamp}: the seal goes there (-o). Give --timestamp another name.")
         if check_output(timestamp, SEALED).exists():
             raise DataError(f"{timestamp}: exists, and is not written over. Give --timestamp another name.")
-    write_text(path, json.dumps(seal.to_dict(), indent=1, allow_nan=False) + "\n", SEALED)
+    text = json.dumps(seal.to_dict(), indent=1, allow_nan=False) + "\n"
+    try:
+        write_text(path, text, SEALED, new=True)
+    except FileExistsError:  # sealed by another in the meantime
+        raise taken from None
     if timestamp is not None:
-        whole = hashlib.sha256(path.read_bytes()).hexdigest()
+        whole = hashlib.sha256(text.encode()).hexdigest()
         write_text(timestamp, f"{whole}  {path.name}\n", SEALED)
     return replace(seal, path=path)
 

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 import cptlaw as cl
+from cptlaw import writing
 from cptlaw.cli import cli, main
 from cptlaw.errors import CptlawError
 from cptlaw.fitting.solving.origin import origin
@@ -59,6 +60,21 @@ def test_a_seal_is_read_back_as_it_was_written(document, tmp_path):
     assert read.sha256 == json.loads(path.read_text())["sha256"]
     assert read.points[0]["loss"] == document["points"][0]["loss"]
     assert read.laws[0]["fingerprint"] == document["intervals"][0]["fingerprint"] is not None
+
+
+def test_of_two_seals_at_once_under_one_name_the_first_stays(document, tmp_path, monkeypatch):
+    to_disk, path, meanwhile = writing._to_disk, tmp_path / "sealed.json", []
+
+    def slow(part):
+        if not meanwhile:
+            meanwhile.append(None)
+            meanwhile.append(cl.register({**document, "interval": 0.8}, path))
+        to_disk(part)
+
+    monkeypatch.setattr(writing, "_to_disk", slow)
+    refused(lambda: cl.register(document, path, timestamp=tmp_path / "stamp"), "exists", "never written over")
+    assert cl.load_seal(path) == meanwhile[1]
+    assert [each.name for each in tmp_path.iterdir()] == ["sealed.json"]
 
 
 def test_layout_may_change_and_no_value_may(document, tmp_path):
