@@ -220,11 +220,17 @@ def _limit_text(answer: Answer, value: float) -> str:
 
 
 def next_step(answer: Answer) -> list[Line]:
-    """Return the run to buy next, or that none is worth it."""
-    if answer.next_runs:
-        return [("run next", runs_text(answer.next_runs[:1], answer.mix))]
+    """Return the run to buy next, or that none is worth it, and what to say of the study where that narrows more."""
     none = next((one.message for one in answer.findings if one.code == "no-suggestion"), None)
-    return [] if none is None else [("run next", none.partition(": ")[0])]
+    lines: list[Line] = [] if none is None else [("run next", none.partition(": ")[0])]
+    if answer.next_runs:
+        lines = [("run next", runs_text(answer.next_runs[:1], answer.mix))]
+    option, first = answer.most_useful_option, [*answer.next_runs[:1]]
+    # An evaluation of the base model that narrows more stands there already.
+    if option is None or any(not one["tokens"] and one["narrows"]["by"] >= option.by for one in first):
+        return lines
+    text = f"{option.option} narrows {option.of} by up to {format_percent(option.by, 2)} ({option.said})"
+    return [*lines, ("say more", text)]
 
 
 # -- the rest --------------------------------------------------------------------------------------------------------
@@ -448,8 +454,10 @@ def run_text(cell: Mapping[str, Any], planned: Mapping[str, float] | None = None
     if model is not None and budget is not None:
         model += f" ({PLAN_FIELDS['ptpp'].text(budget)} tokens each)"
     text = f"on {mix}" if model is None else f"{model} on {mix}"
+    if not cell["tokens"]:
+        text = f"one evaluation of the base model{'' if model is None else f', {model}'}"
     text += "" if rate is None else f", rate {rate:.2g}"
-    text += f": {cell['flops']:.2g} FLOPs" if "flops" in cell else ""
+    text += f": {cell['flops']:.2g} FLOPs" if cell.get("flops") else ""
     text += " with its base, to be pre-trained first" if cell.get("base_flops") else ""
     narrows = cell.get("narrows")
     return text if not narrows else f"{text}, narrows {narrows['of']} by {format_percent(narrows['by'], 2)}"

@@ -21,6 +21,24 @@ if TYPE_CHECKING:
     from cptlaw.reporting.figures import Figure
 
 
+@dataclass(frozen=True)
+class UsefulOption:
+    """An option that was not given and may narrow an answer.
+
+    Attributes
+    ----------
+    option, said
+        Its name, and what would have to be said for that.
+    of, by
+        What it may narrow, and by which share of the interval.
+    """
+
+    option: str
+    said: str
+    of: str
+    by: float
+
+
 @dataclass(frozen=True, repr=False)
 class Answer(Result):
     """What to train and what to expect. Attributes are the promised JSON keys.
@@ -89,7 +107,9 @@ class Answer(Result):
         Of the run: hours of one device, days on as many as were named, money at the price that was given; and what
         that rests on.
     next_runs
-        The runs worth buying next.
+        The runs worth buying next; one of no tokens is an evaluation of the base model.
+    most_useful_option
+        From few runs: the option not given that may narrow the answer most; ``None`` where none does by a tenth.
     along_replay
         Without runs: a function from a share of replay to a row of `options`, at the plan's part of what there is.
     findings, evidence
@@ -151,6 +171,7 @@ class Answer(Result):
     cost: float | None = None
     hardware: Mapping[str, Any] = field(default_factory=dict)
     next_runs: tuple[Mapping[str, Any], ...] = ()
+    most_useful_option: UsefulOption | None = None
     findings: tuple[Finding, ...] = ()
     evidence: tuple[Mapping[str, object], ...] = ()
     commands: tuple[str, ...] = ()

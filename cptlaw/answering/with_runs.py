@@ -19,6 +19,7 @@ from cptlaw.answering.refusals import nearest_mix
 from cptlaw.answering.result import Answer
 from cptlaw.answering.scores import fitted_scores
 from cptlaw.answering.steps import answer_command, commands, how_fitted, to_sharpen
+from cptlaw.answering.unsaid import most_useful_option
 from cptlaw.answering.what_if import by_replay, measured_rates, other_sizes, point_of, what_if
 from cptlaw.answering.words import in_answer
 from cptlaw.commands import command_line
@@ -112,6 +113,7 @@ def from_runs(
         best_reachable=reachable,
         reference=_reference(asked, planned),
         next_runs=cells,
+        most_useful_option=most_useful_option(fits, planned, to_sharpen(asked, fits)),
         findings=by_severity(dict.fromkeys([*findings, *trouble])),
         evidence=evidence(runs, fits),
         commands=commands(runs, asked, where, fits, planned, scores=scores, how=how, spending=spending),
@@ -322,8 +324,8 @@ def _next_runs(
     """Return the runs worth buying next, why there are none, and for what compute; see `next_runs`."""
     if not plan.feasible or plan.flops is None:
         return (), [], None
-    row = pd.DataFrame([point_of(question, plan)])
-    return next_runs(runs, fits[to_sharpen(question, fits)], row, plan.flops)
+    row, role = pd.DataFrame([point_of(question, plan)]), to_sharpen(question, fits)
+    return next_runs(runs, fits[role], row, plan.flops, plan.mix.forgetting if role == "source" else None)
 
 
 def laws_in(fits: Mapping[str, Fit], scores: Mapping[str, ScoreFit]) -> tuple[Mapping[str, object], ...]:

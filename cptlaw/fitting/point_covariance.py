@@ -15,14 +15,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from scipy import special
 
 from cptlaw.fitting.base_models import KEYS
+from cptlaw.fitting.cached import cached
+from cptlaw.fitting.checking.cuts import trained
 from cptlaw.fitting.checking.distance import directions_of, scaled
 from cptlaw.fitting.curvature import SHARED_ERROR, covariance
 from cptlaw.fitting.doubt import LEAST_WEIGHT, slopes_at
 from cptlaw.laws.calculus import Array
-from cptlaw.laws.inputs import AnyRows
+from cptlaw.laws.inputs import AnyRows, Columns
 
 if TYPE_CHECKING:
     from cptlaw.fitting.fit import Fit
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 ONE_SD = float(special.erf(np.sqrt(0.5)))  # coverage of one standard deviation to either side
 # E-folds over which what a form misses changes: in the laboratory's one model they hardly mattered (studies/bench.md).
 ALIKE_OVER = 2.5
+MOST_RUNS = 12  # whose changes say how far this study is from the usual one
 PARTS = ("parameters", "form", "base", "noise")
 
 
@@ -52,7 +56,6 @@ def covariance_parts(fit: Fit, rows: AnyRows, last: int | None = None) -> dict[s
         nothing = np.zeros_like(eye)
         return dict.fromkeys(PARTS, nothing) | {"parameters": np.full_like(nothing, np.inf)}
     forms, parameters, beyond, noise = fit.half_widths(rows, ONE_SD)
-    alike = _alike(fit, rows, beyond, across)
     scatter = float(noise[0]) ** 2 if len(noise) else 0.0
     same_base = _same_base(rows, across) if set(KEYS) <= set(rows.columns) else eye.astype(bool)
     shared = SHARED_ERROR if "ptpp" in fit.data.columns else 0.0
@@ -62,7 +65,7 @@ def covariance_parts(fit: Fit, rows: AnyRows, last: int | None = None) -> dict[s
 
     return {
         "parameters": scaled_to(_parameter_loadings(fit, rows), parameters),
-        "form": scaled_to(_forms_apart(fit, rows), forms) + alike * np.outer(beyond, beyond[across]),
+        "form": scaled_to(_forms_apart(fit, rows), forms) + _missed(fit, rows, beyond, across),
         "base": shared * scatter * same_base,
         "noise": (1.0 - shared) * scatter * eye,
     }
@@ -115,24 +118,56 @@ def _correlations(loadings: Array, across: slice, eye: Array) -> Array:
     return np.where(both, np.clip(unit @ unit[across].T, -1.0, 1.0), eye)
 
 
-def _alike(fit: Fit, rows: AnyRows, beyond: Array, across: slice) -> Array:
-    """Return how far what a form misses at points goes together with what it misses at some of them, (n, last).
+def _missed(fit: Fit, rows: AnyRows, beyond: Array, across: slice) -> Array:
+    """Return the covariance of what a form misses at points with that at some of them, (n, last).
 
     What it misses of a base model is missed of the runs that start from it too, and the rest comes on top.
     """
     names = [name for name in ("n_params", "ptpp", "tokens", "replay", "lr_peak") if name in fit.data.columns]
     single = [one for one in directions_of(names) if len(one.powers) == 1 and one.name in rows.columns]
-    tokens = rows["tokens"] if "tokens" in rows.columns else np.ones(len(rows))
-    is_base = np.asarray(tokens, dtype=float) <= 0
-    with_base = is_base[:, None] != is_base[None, across]
-    squares = np.zeros(with_base.shape)
+    of_base, of_rest = np.zeros((len(rows), 0)), np.zeros((len(rows), 0))
     for one in single:
-        at = np.nan_to_num(scaled(fit.data, rows, one)) / ALIKE_OVER
-        apart = (at[:, None] - at[None, across]) ** 2
-        squares += apart if one.name in KEYS else np.where(with_base, 0.0, apart)
-    low, high = (pick(beyond[:, None], beyond[None, across]) for pick in (np.minimum, np.maximum))
-    nested = np.where(with_base, low / np.maximum(high, 1e-12), 1.0)
-    return np.asarray(nested * np.exp(-np.sqrt(squares)))
+        at = (np.nan_to_num(scaled(fit.data, rows, one)) / ALIKE_OVER)[:, None]
+        of_base, of_rest = (
+            (np.hstack([of_base, at]), of_rest) if one.name in KEYS else (of_base, np.hstack([of_rest, at]))
+        )
+
+    def alike(at: Array) -> Array:
+        return np.asarray(np.exp(-np.sqrt(((at[:, None] - at[None, across]) ** 2).sum(axis=2))))
+
+    base = _beyond_of_bases(fit, rows, beyond)
+    rest = np.sqrt(np.maximum(beyond**2 - base**2, 0.0))
+    with_rest = alike(np.hstack([of_base, of_rest])) * np.outer(rest, rest[across])
+    return np.asarray(alike(of_base) * np.outer(base, base[across]) + with_rest)
+
+
+def _beyond_of_bases(fit: Fit, rows: AnyRows, beyond: Array) -> Array:
+    """Return how much of what a form misses at points is missed of their base models, (n,)."""
+    if not {*KEYS, "tokens"} <= set(rows.columns) or "tokens" not in fit.data.columns:
+        return np.zeros(len(rows))
+    models, back = np.unique(
+        np.column_stack([np.asarray(rows[name], dtype=float) for name in KEYS]), axis=0, return_inverse=True
+    )
+    bases = Columns(dict(zip(KEYS, models.T, strict=True)), np.arange(len(models))).assign(
+        tokens=0.0, **usual_inputs(fit)
+    )
+    of_bases = fit.half_widths(bases, ONE_SD)[2][back.ravel()]
+    return np.where(np.asarray(rows["tokens"], dtype=float) <= 0, beyond, np.minimum(beyond, of_bases))
+
+
+@cached
+def last_points(fit: Fit) -> pd.DataFrame:
+    """Return the last points of some of the runs, without their losses."""
+    rows = fit.data[trained(fit.data)]
+    last = rows.loc[rows.groupby("run", sort=False)["tokens"].idxmax()].drop(columns=["run", "loss"])
+    return last.iloc[np.unique(np.linspace(0, len(last) - 1, min(len(last), MOST_RUNS)).round().astype(int))]
+
+
+@cached
+def usual_inputs(fit: Fit) -> dict[str, float]:
+    """Return what a point leaves open, as the only mix that was run: the medians of the runs."""
+    runs = last_points(fit)
+    return {str(name): float(runs[name].median()) for name in runs.columns if name not in (*KEYS, "tokens")}
 
 
 def _same_base(rows: AnyRows, across: slice) -> Array:

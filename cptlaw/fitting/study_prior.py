@@ -16,21 +16,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from cptlaw.fitting.base_models import KEYS, LOSS, coordinates, measured_bases, nearness
 from cptlaw.fitting.cached import cached
-from cptlaw.fitting.checking.cuts import trained
 from cptlaw.fitting.learned.forgetting_and_gain import UNLIKE, Doubt, Outcome, changes
-from cptlaw.fitting.point_covariance import moments
+from cptlaw.fitting.point_covariance import last_points, moments, usual_inputs
 from cptlaw.laws.base import Role
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.inputs import AnyRows, Columns
 
 if TYPE_CHECKING:
+    from cptlaw.fitting.auto.average import Average
     from cptlaw.fitting.fit import Fit
 
-MOST_RUNS = 12  # whose changes say how far this study is from the usual one
 # The variance of what the studies say grows as 1 + (runs / RUNS)^4: laws were ahead of it wherever runs were many. From
 # MANY runs on it would move nothing that is printed, and is left out. That of laws grows as 1 + (RUNS / runs)^2, and
 # fewer than LEAST count as so many: what laws say of one run they say by their priors (`python -m studies few_runs`).
@@ -107,7 +106,7 @@ class StudyPrior:
         return cls(shift=shift, unread=bool(saved["unread"]), **number)
 
 
-def with_studies(fit: Fit, prior: StudyPrior, rows: Columns) -> tuple[Array, Array, Array]:
+def with_studies(fit: Average, prior: StudyPrior, rows: Columns) -> tuple[Array, Array, Array]:
     """Return what studies add to log losses, a factor on their standard deviation, and that of changes, (n,) each.
 
     The last is the standard deviation of the log of a loss over its base model's, relative to that of the log loss.
@@ -119,11 +118,18 @@ def with_studies(fit: Fit, prior: StudyPrior, rows: Columns) -> tuple[Array, Arr
     rows
         Points, as `Fit.prepare_points` returns them.
     """
-    runs, model = last_points(fit), base_model_of(rows)
     added, left, of_change = np.zeros(len(rows)), np.ones(len(rows)), np.ones(len(rows))
-    for first in range(0, int(model.max(initial=-1)) + 1, CHUNK):
-        part = np.flatnonzero((first <= model) & (model < first + CHUNK))
-        added[part], left[part], of_change[part] = _conditioned(fit, prior, rows.take(part), runs)
+    model = base_model_of(rows)
+    # What is said of a point does not depend on what else is asked: a loss that is given with it, or that of a base
+    # model near its own, is no word on points of other base models.
+    given = np.nan_to_num(np.asarray(rows[LOSS], dtype=float)) if LOSS in rows.columns else np.zeros(len(rows))
+    models = rows.take(np.unique(model, return_index=True)[1]).to_pandas()
+    near = nearness(coordinates(models), _measured_bases_of(fit)[0]).max(axis=1, initial=0.0)
+    alone = (given > 0.0) | ((near > 0.0) & (near < 1.0))[model]
+    parts = np.where(alone, -1 - np.unique(model + 1j * given, return_inverse=True)[1].ravel(), model // CHUNK)
+    for part in np.unique(parts):
+        places = np.flatnonzero(parts == part)
+        added[places], left[places], of_change[places] = _conditioned(fit, prior, rows.take(places))
     return added, left, of_change
 
 
@@ -152,66 +158,119 @@ def guessed_spread(base: pd.DataFrame) -> float:
     return GUESS_SPREAD if base.empty else GUESS_SPREAD_WITH_BASES
 
 
-def doubt_of_base(fit: Fit, near: ArrayLike, unread: ArrayLike) -> Array:
-    """Return the variance of a base model's log loss beside that by the laws, in the shape of the arguments.
+@dataclass(frozen=True, eq=False)
+class WithBases:
+    """Rows without gaps, and base models: those that rows start from, and those that were measured.
 
     Parameters
     ----------
-    near
-        By how much it was measured, 0 to 1, as `base_loss` returns it.
-    unread
-        Whether no law reads base models.
+    rows
+        The rows, as fitted laws read them.
+    bases
+        The base models.
+    model
+        Which of them each row starts from, and which were measured, (n + m,).
+    losses, near
+        Their log losses, and by how much these were measured, 0 to 1, (u,) each.
     """
+
+    rows: Columns
+    bases: Columns
+    model: NDArray[np.intp]
+    losses: Array
+    near: Array
+
+    @classmethod
+    def of(cls, fit: Fit, *parts: AnyRows) -> WithBases:
+        """Fill in what rows, one part below the other, leave open: as is usual in the runs."""
+        usual, measured = usual_inputs(fit), measured_bases(fit.base).drop(columns="loss")
+        n, m = sum(map(len, parts)), len(measured)
+
+        def column(name: str) -> Array:
+            columns = [one[name] if name in one.columns else np.full(len(one), np.nan) for one in (*parts, measured)]
+            values = np.concatenate([np.asarray(one, dtype=float) for one in columns])
+            return np.where(np.isnan(values), usual[name], values) if name in usual else values
+
+        whole = Columns({name: column(name) for name in (*last_points(fit).columns, LOSS)}, np.arange(n + m))
+        model = base_model_of(whole)
+        # A base model has neither mix nor rate: any of those that were run will do, the same for all.
+        bases = whole.take(np.unique(model, return_index=True)[1]).assign(tokens=0.0, **usual)
+        losses, near = np.array([base_loss(fit, one) for _, one in bases.to_pandas().iterrows()]).T
+        return cls(whole.take(np.arange(n)), bases, np.asarray(model, dtype=np.intp), losses, near)
+
+    def prepare_points(self, fit: Fit) -> pd.DataFrame:
+        """Return the rows and the base models below them, as the laws read them."""
+        columns = {name: np.r_[self.rows[name], self.bases[name]] for name in last_points(fit).columns}
+        return fit.prepare_points(Columns(columns, np.arange(len(self.rows) + len(self.bases))))
+
+    def own_covariance(self, unread: NDArray[np.bool_]) -> Array:
+        """Return the covariance of the log losses of base models beside that by the laws, (u, u).
+
+        Parameters
+        ----------
+        unread
+            Whether no law reads it, so that what was measured is all that is known, (u,).
+        """
+        at = coordinates(self.bases.to_pandas())
+        of_laws = (
+            GUESS_SPREAD**2
+            - GUESS_SPREAD_WITH_BASES**2
+            + GUESS_SPREAD_WITH_BASES**2 * np.minimum(2.0 * nearness(at, at), 1.0)
+        )
+        alone = OPEN * (1.0 - self.near) / np.maximum(self.near, JITTER) + MEASURED**2
+        return np.asarray(of_laws * ~(unread[:, None] | unread) + np.diag(np.where(unread, alone, 0.0)))
+
+
+def bases_inform_runs(fit: Fit) -> bool:
+    """Say whether a measured base loss says what laws miss of runs.
+
+    That on the target corpus, which a base model has hardly read, does not: it is known, and that is all.
+    """
+    return fit.role == "source"
+
+
+def noise_of_base(near: ArrayLike, variance: ArrayLike) -> Array:
+    """Return the variance of a measured base loss about that of one that it counts as by so much, 0 to 1."""
     near = np.asarray(near, dtype=float)
-    guess = near * MEASURED**2 + (1.0 - near) * guessed_spread(fit.base) ** 2
-    return np.where(unread, OPEN * (1.0 - near) / np.maximum(near, JITTER) + MEASURED**2, guess)
+    return np.asarray(MEASURED**2 + np.asarray(variance) * (1.0 - near) / np.maximum(near, JITTER))
 
 
-@cached
-def last_points(fit: Fit) -> pd.DataFrame:
-    """Return the last points of some of the runs, without their losses."""
-    rows = fit.data[trained(fit.data)]
-    last = rows.loc[rows.groupby("run", sort=False)["tokens"].idxmax()].drop(columns=["run", "loss"])
-    return last.iloc[np.unique(np.linspace(0, len(last) - 1, min(len(last), MOST_RUNS)).round().astype(int))]
-
-
-@cached
-def usual_inputs(fit: Fit) -> dict[str, float]:
-    """Return what a point leaves open, as the only mix that was run: the medians of the runs."""
+def _conditioned(fit: Average, prior: StudyPrior, points: Columns) -> tuple[Array, Array, Array]:
     runs = last_points(fit)
-    return {str(name): float(runs[name].median()) for name in runs.columns if name not in (*KEYS, "tokens")}
-
-
-def _conditioned(fit: Fit, prior: StudyPrior, points: Columns, runs: pd.DataFrame) -> tuple[Array, Array, Array]:
-    n, k, usual = len(points), len(runs), usual_inputs(fit)
-    given = {name: points[name] if name in points else np.full(n, np.nan) for name in (*runs.columns, LOSS)}
-    found_in_runs = {name: runs[name] if name in runs.columns else np.full(k, np.nan) for name in given}
-    both = Columns({name: np.r_[given[name], found_in_runs[name]] for name in given}, np.arange(n + k))
-    both = both.assign(**{name: np.where(np.isnan(both[name]), instead, both[name]) for name, instead in usual.items()})
+    known = WithBases.of(fit, points, runs)
+    n, k, u, both = len(points), len(runs), len(known.bases), known.rows
+    model = known.model[: n + k]
     silent = both["tokens"] <= 0
-    model = base_model_of(both)
-    # A base model has neither mix nor rate: any of those that were run will do, the same for all.
-    first = np.unique(model, return_index=True)[1]
-    models = both.take(first).assign(tokens=0.0, **usual)
-    bases, u = models.to_pandas(), len(first)
     # Of points only what goes with the runs and the base models is asked for, never what goes with one another.
-    joint = Columns({name: np.r_[both[name], models[name]] for name in runs.columns}, np.arange(n + k + u))
-    mean, by_laws, together = moments(fit, fit.prepare_points(joint), k + u)
+    asked = known.prepare_points(fit)
+    mean, by_laws, together = moments(fit, asked, k + u)
+    alone = mean - fit.bases().at(asked) if bases_inform_runs(fit) else mean
+    mean = alone.copy()
     count = int(fit.data["run"].nunique())
-    wider = widening(count)
-    variance, together = by_laws * wider, together * wider
-    for one in range(u):
-        row, column = n + k + one, k + one
-        known, near = base_loss(fit, bases.iloc[one])
-        unread = not np.isfinite(mean[row])  # all that is known of this one is what was measured
-        # What was measured does not err with the laws.
-        left = 0.0 if unread else 1.0 - near
-        mean[row] = known if unread else near * known + left * mean[row]
-        variance[row], together[row, :] = left**2 * variance[row], left * together[row, :]
-        together[:, column] *= left
-        more = doubt_of_base(fit, near, unread)
-        variance[row] += more
-        together[row, column] += more
+    bases, unread = slice(n + k, None), ~np.isfinite(mean[n + k :])
+    variance, together = by_laws * widening(count), together * widening(count)
+    together[bases][unread], variance[bases][unread] = 0.0, 0.0
+    together[:, k + np.flatnonzero(unread)] = 0.0
+    own = known.own_covariance(unread)
+    variance[bases] += np.diag(own)
+    together[bases, k:] += own
+    if bases_inform_runs(fit):
+        measured = np.flatnonzero((known.near > 0.0) & ~unread)
+        with_measured, of_measured = together[:, k + measured], together[n + k + measured]
+        among = of_measured[:, k + measured]
+        gain = np.linalg.solve(among + np.diag(noise_of_base(known.near[measured], np.diag(among))), with_measured.T)
+        variance, together = variance - np.sum(gain * with_measured.T, axis=0), together - gain.T @ of_measured
+        # Base models of fitted runs were fitted too: what is missed of them is what laws took for noise.
+        missed = np.where(np.isin(np.arange(u), model[n:]), 0.0, known.losses - mean[bases])
+        mean += missed[measured] @ gain
+    else:
+        left = np.where(unread, 1.0, 1.0 - known.near)
+        together[bases] *= left[:, None]
+        together[:, k:] *= left
+        more = np.where(unread, 0.0, known.near) * MEASURED**2
+        together[bases, k:] += np.diag(more)
+        variance[bases] = left**2 * variance[bases] + more
+    mean[bases] = np.where(unread, known.losses, known.near * known.losses + (1.0 - known.near) * mean[bases])
     # Changes from the base model: what the laws say of them, and what the studies do.
     base, of_run = n + k + model, k + model[n:]  # row of the base model of each point and run; column of each run's
     expected, doubt = prior.changes(fit.role, both.assign(tokens=np.where(silent, 1.0, both["tokens"])))
@@ -224,10 +283,10 @@ def _conditioned(fit: Fit, prior: StudyPrior, points: Columns, runs: pd.DataFram
     with_base, at_base = together[np.arange(n), k + model[:n]], together[base[:n], k + model[:n]]
     by_studies = np.where(silent[:n], NO_WORD, grown * doubt.variance[:n])
     of_change = variance[:n] - 2.0 * with_base + at_base
-    alone = of_change + by_studies + JITTER
+    of_both = of_change + by_studies + JITTER
     # Each point with the runs: what is said of a point does not depend on what else is asked.
     matrix = np.empty((n, k + 1, k + 1))
-    matrix[:, 0, 0], matrix[:, 0, 1:], matrix[:, 1:, 0], matrix[:, 1:, 1:] = alone, of_runs[:n], of_runs[:n], among
+    matrix[:, 0, 0], matrix[:, 0, 1:], matrix[:, 1:, 0], matrix[:, 1:, 1:] = of_both, of_runs[:n], of_runs[:n], among
     own = np.where(silent[:n], base[:n], np.arange(n))
     reach = np.column_stack([np.where(silent[:n], with_base, variance[:n]) - np.where(silent[:n], at_base, with_base),
                              turned[own]])  # fmt: skip
@@ -239,8 +298,8 @@ def _conditioned(fit: Fit, prior: StudyPrior, points: Columns, runs: pd.DataFram
     of_change = np.maximum(of_change - np.einsum("np,np->n", reach_of_change, pull[:, :, 2]), 0.0)
     left = np.sqrt(kept / np.maximum(by_laws[own], 1e-12))
     # A point without tokens is its base model, and a measured one is what was measured, not what the laws say.
-    to_base = np.where(silent[:n] & np.isfinite(mean[:n]), mean[base[:n]] - mean[:n], 0.0)
-    added = to_base + np.einsum("np,np->n", reach, pull[:, :, 0])
+    centre = np.where(silent[:n] & np.isfinite(alone[:n]), mean[base[:n]], mean[:n])
+    added = centre - alone[:n] + np.einsum("np,np->n", reach, pull[:, :, 0])
     return added, left, np.sqrt(of_change / np.maximum(kept, 1e-12))
 
 

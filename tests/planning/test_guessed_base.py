@@ -1,9 +1,13 @@
 """A base model's loss that was not measured carries its doubt into every interval and probability of forgetting."""
 
+import numpy as np
 import pandas as pd
 import pytest
 
 import cptlaw as cl
+from cptlaw.planning.next_runs.cells import Bases, CandidateRun, Offer
+from cptlaw.planning.next_runs.open_forecast import open_forecast
+from cptlaw.runs.points import point
 
 ASKED = {"n_params": 124_672, "ptpp": 124, "tokens": "1M", "max_forgetting": "25%"}
 
@@ -65,14 +69,39 @@ def test_the_covariance_of_a_forecast_is_its_interval(runs):
     assert covariance[1, 2] > covariance[0, 1] > 0
 
 
-def test_nothing_is_said_of_points_that_a_measured_base_would_not_take_away():
+def test_what_is_said_of_a_guess_is_what_a_measured_base_model_takes_away():
     """It was: "uncertain by 0 points"; studies know the change of a model whose own loss no run of it tells."""
     of = "run in ('30k-p62-s0-french-r0.25-constant-lr0.003', '204k-p31-s0-french-r0.1-constant-lr0.0011', {})"
     runs = cl.examples.load("en-fr-ladder").where(
         of.format("'75k-p15-s1-french-r0-constant-lr0.0021', 'base-30k-p62-s0', 'base-204k-p31-s0'")
     )
-    found = cl.answer(runs, n_params=203_952, ptpp=62, tokens=3.26e6)
+    asked = {"n_params": 203_952, "ptpp": 62, "tokens": 3.26e6}
+    found = cl.answer(runs, **asked)
     (note,) = (one for one in found.findings if one.code == "reference-law")
     assert found.reference["kind"] == "estimated"
-    assert note.severity == "info"
     assert " 0 points" not in note.message + note.advice
+    measured = cl.answer(runs, **asked, base_source_loss=found.reference["loss"])
+    assert (note.severity == "warning") == (width(measured) < 0.98 * width(found))
+
+
+def test_next_runs_narrow_forgetting_and_the_first_is_an_evaluation_of_the_base_model(runs):
+    """The laws' path: the doubt of the guess is its own, and who measures the base model takes it away."""
+    asked = {**ASKED, "ptpp": 279, "max_forgetting": "10%"}
+    runs = runs.where("tokens > 0 and ptpp in (31, 62)")
+    answer = cl.answer(runs, **asked)
+    first, *more = answer.next_runs
+    assert (first["tokens"], first["flops"], first["narrows"]["of"]) == (0.0, 0.0, "forgetting")
+    assert more
+    assert all(one["tokens"] > 0 for one in more)
+    fit = cl.fit(runs, on="source")
+    at = point(f"n_params=124672,ptpp=279,tokens=1M,replay={answer.replay},lr_peak={answer.lr_peak}")
+    ends = answer.plan.mix.source.forecast({"replay": answer.replay, "tokens": 1e6}, 0.9).losses
+    alone = float(np.log(ends["_hi"][0] / ends[""][0]))
+    both = float(np.log((1 + answer.forgetting_hi) / (1 + answer.forgetting)))
+    assert first["narrows"]["by"] == pytest.approx(1 - alone / both, abs=0.01)
+    cells = [CandidateRun(124_672.0, 279.0, 0.25, 1e6, (1e6,)), CandidateRun(124_672.0, 62.0, 0.25, 1e6, (1e6,))]
+    opened = open_forecast(fit.members[0].fit, at, 0.9, Offer(cells, Bases([])), fit, answer.plan.mix.forgetting)
+    assert opened.doubt.half_width**2 + opened.doubt.scatter**2 == pytest.approx(both**2, rel=1e-3)
+    # Whoever trains a run measures its base model.
+    of_loss = opened.sample.loss.variance
+    assert opened.sample.measured(0).variance < of_loss < opened.sample.measured(1).variance

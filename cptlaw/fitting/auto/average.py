@@ -12,7 +12,7 @@ import pandas as pd
 
 from cptlaw.findings import Finding
 from cptlaw.fitting.asked_rows import known_at
-from cptlaw.fitting.base_models import OF_TARGET, BaseErrors
+from cptlaw.fitting.base_models import KEYS, OF_TARGET, BaseErrors
 from cptlaw.fitting.cached import cached
 from cptlaw.fitting.doubt import LEAST_WEIGHT
 from cptlaw.fitting.fit import Fit, HalfWidths
@@ -23,7 +23,7 @@ from cptlaw.fitting.rollouts import Rollout
 from cptlaw.fitting.shared_error import SharedError, UndertrainedBase
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
 from cptlaw.fitting.solving.open_rates import with_rates
-from cptlaw.fitting.study_prior import StudyPrior, with_studies
+from cptlaw.fitting.study_prior import StudyPrior, bases_inform_runs, with_studies
 from cptlaw.fitting.weights import RolloutScores
 from cptlaw.laws.base import Role
 from cptlaw.laws.calculus import Array
@@ -143,18 +143,24 @@ class Average(Fit):
     def predict(self, frame: Points) -> Array:
         """Return the forecast loss of each row, (n,): the laws' weighted mean, less what they miss of base models."""
         rows = Columns.of(self.completed(frame))
-        values: Array = self._without_bases(rows) * np.exp(self.bases().at(rows) + self._study_correction(rows)[0])
+        more = self._study_correction(rows)[0]
+        if not (self._studies_speak(rows) and bases_inform_runs(self)):  # else both are in one posterior
+            more = more + self.bases().at(rows)
+        values: Array = self._without_bases(rows) * np.exp(more)
         return values
 
     def _study_correction(self, rows: Columns) -> tuple[Array, Array, Array]:
         """Return what studies add to log losses, a factor on their doubt, and that of changes beside it, (n,) each."""
-        if self.study_prior is None or not {"n_params", "ptpp", "tokens"} <= set(rows.columns):
+        if self.study_prior is None or not self._studies_speak(rows):
             return np.zeros(len(rows)), np.ones(len(rows)), np.ones(len(rows))
         last = known_at(self, rows)
         if "studies" not in last:
             last["studies"] = with_studies(self.of_runs_alone(), self.study_prior, rows)
         told: tuple[Array, Array, Array] = last["studies"]
         return told
+
+    def _studies_speak(self, rows: Columns) -> bool:
+        return self.uses_studies and {*KEYS, "tokens"} <= set(rows.columns)
 
     @property
     def uses_studies(self) -> bool:

@@ -8,11 +8,13 @@ Axes: d = directions of the parameters, n = rows, g = runs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from cptlaw.errors import DataError
 from cptlaw.fitting.cached import cached
@@ -26,6 +28,7 @@ from cptlaw.laws.calculus import Array
 if TYPE_CHECKING:
     from cptlaw.fitting.fit import Fit
     from cptlaw.fitting.law_fit import LawFit
+    from cptlaw.planning.limits import AboveBase
 
 FARTHEST = 1.0  # in log loss: where the data bounds nothing, the doubt reaches this far
 SILENT = 1e-8  # of the largest singular value: directions of the Jacobian that the data does not see
@@ -105,6 +108,20 @@ def doubt(fit: Fit, before: pd.Series, probability: float) -> Doubt:
     fitted = np.sqrt(np.maximum(reach**2 - scatter**2, 1e-18))
     low, high = (float(side) for side in np.minimum(np.where(bounded, fitted, FARTHEST), FARTHEST))
     return Doubt(centre, (low, high), (bool(bounded[0]), bool(bounded[1])), scatter)
+
+
+def above_base(of_loss: Doubt, above: AboveBase, points: Mapping[str, ArrayLike], probability: float) -> Doubt:
+    """Return the doubt about how far a loss lies above its base model's, as `AboveBase.ends` has it."""
+    bounded = np.array(of_loss.bounded)
+    away = np.hypot(of_loss.sides, of_loss.scatter)
+    if above.shared is not None and not bounded.all():
+        # A loss at a size that was not run may be open, and how far it lies above its base model's known.
+        away = np.where(bounded, away, above.shared.half_width(points, probability))
+    away = above.half_width(points, away, probability)
+    known = np.isfinite(away)
+    sides = np.sqrt(np.maximum(np.where(known, away, np.inf) ** 2 - of_loss.scatter**2, 1e-18))
+    low, high = (float(side) for side in np.minimum(sides, FARTHEST))
+    return replace(of_loss, sides=(low, high), bounded=(bool(known[0]), bool(known[1])))
 
 
 def along_directions(fit: LawFit, rows: pd.DataFrame) -> Array:

@@ -16,18 +16,20 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cptlaw.fitting.auto.average import Average
-from cptlaw.fitting.point_covariance import moments
+from cptlaw.fitting.base_models import LOSS
+from cptlaw.fitting.point_covariance import last_points, moments
 from cptlaw.fitting.study_prior import (
     JITTER,
-    base_loss,
-    base_model_of,
-    doubt_of_base,
+    MEASURED,
+    WithBases,
+    bases_inform_runs,
     inflation,
-    last_points,
-    usual_inputs,
+    noise_of_base,
     widening,
 )
 from cptlaw.laws.calculus import Array
+
+Places = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,38 +39,51 @@ class FewRuns:
     Parameters
     ----------
     by_laws
-        Covariance of the log losses by the laws: of the asked point, the candidates, the runs, their base models.
+        Covariance of the log losses by the laws: of the asked point, the candidates, the runs, the base models.
+    of_bases
+        Covariance of the log losses of base models beside that by the laws, (u, u).
     by_studies
         Covariance of the changes from the base model as the studies have them, of all but the base models.
     base
         The place of each one's base model.
-    kept, guess
-        What is left of the laws' doubt about a base model's loss, as a factor, and the variance beside it, (u,) each.
-    trained
-        The same variance where the base model was measured, as that of a candidate is, (u,).
+    near
+        By how much base models were measured, 0 to 1, (u,).
+    bases_inform_runs
+        Whether that says what the laws miss of runs; else it is known, and that is all.
     n_candidates, n_runs
         How many of the rows are candidates, and of how many runs the table is; the others are those of its runs.
     noise
         Variance of the log of one measured loss.
+    of_change
+        Whether the loss over that of its base model is asked, as long as that is a guess, or the loss itself.
     floor
         Variance of measuring one loss, which stays in the interval whatever is run; in units of the forecast's.
     """
 
     by_laws: Array
+    of_bases: Array
     by_studies: Array
-    base: NDArray[np.intp]
-    kept: Array
-    guess: Array
-    trained: Array
+    base: Places
+    near: Array
+    bases_inform_runs: bool
     n_candidates: int
     n_runs: int
     noise: float
+    of_change: bool = False
     floor: float = 0.0
-    places: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    places: Places = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     measured_already: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, fit: Average, asked: pd.DataFrame, candidates: pd.DataFrame, noise: float, floor: float) -> FewRuns:
+    def of(
+        cls,
+        fit: Average,
+        asked: pd.DataFrame,
+        candidates: pd.DataFrame,
+        noise: float,
+        floor: float,
+        of_change: bool = False,
+    ) -> FewRuns:
         """Compute the doubt of a fit to few runs, with a row for each candidate.
 
         Parameters
@@ -77,33 +92,46 @@ class FewRuns:
             Variance of the log of one measured loss.
         floor
             What measuring one loss adds to the squared interval, as a share of what is in doubt of the forecast.
+        of_change
+            Whether the loss over that of its base model is asked.
         """
         assert fit.study_prior is not None
-        alone = replace(fit, study_prior=None, _cache={})
-        runs = last_points(alone)
-        usual = usual_inputs(alone)
-        rows = pd.concat([asked, candidates, runs], ignore_index=True)[list(runs.columns)].fillna(usual)
-        model = base_model_of(rows)
-        bases = rows.iloc[np.unique(model, return_index=True)[1]].assign(tokens=0.0, **usual)
-        every = alone.prepare_points(pd.concat([rows, bases], ignore_index=True))
-        mean, _, by_laws = moments(alone, every, len(every))
-        near = np.array([base_loss(alone, one)[1] for _, one in bases.iterrows()])
+        alone = fit.of_runs_alone()
+        # The loss that is given is that of the asked base model alone.
+        known = WithBases.of(alone, asked, candidates.drop(columns=LOSS, errors="ignore"), last_points(alone))
+        n, u = len(known.rows), len(known.bases)
+        mean, _, by_laws = moments(alone, known.prepare_points(alone), n + u)
         unread = ~np.isfinite(mean)  # by any law: all that is known of such a base model is what was measured
         by_laws[unread], by_laws[:, unread] = 0.0, 0.0
-        by_studies = fit.study_prior.changes(fit.role, rows)[1].matrix
-        count = int(fit.data["run"].nunique())
-        base, of_bases = np.asarray(len(rows) + model, dtype=np.intp), unread[len(rows) :]
-        guess, trained = (doubt_of_base(fit, one, of_bases) for one in (near, np.ones(len(near))))
-        whole = cls(by_laws, by_studies, base, 1.0 - near, guess, trained, len(candidates), count, noise)
+        # Of base models from which only candidates start none is measured yet, however near it lies to one that was.
+        read = np.isin(np.arange(u), np.delete(known.model, 1 + np.arange(len(candidates)))) & ~unread[n:]
+        by_studies = fit.study_prior.changes(fit.role, known.rows)[1].matrix
+        whole = cls(
+            by_laws,
+            known.own_covariance(unread[n:]),
+            by_studies,
+            np.asarray(n + known.model[:n], dtype=np.intp),
+            np.where(read, known.near, 0.0),
+            bases_inform_runs(fit),
+            len(candidates),
+            int(fit.data["run"].nunique()),
+            noise,
+            of_change,
+        )
         return replace(whole, floor=floor * whole.variance, places=np.arange(len(candidates), dtype=np.intp))
 
-    def take(self, places: NDArray[np.intp]) -> FewRuns:
+    def take(self, places: Places) -> FewRuns:
         """Return the forecast with some of the candidates."""
         return replace(self, places=self.places[places])
 
     def measured(self, candidate: int) -> FewRuns:
         """Return the same after one candidate was measured."""
         return replace(self, measured_already=(*self.measured_already, int(self.places[candidate])))
+
+    def with_base(self) -> FewRuns:
+        """Return the same after the base model of the asked point was measured."""
+        asked = np.arange(len(self.near)) == self.base[0] - len(self.by_studies)
+        return replace(self, near=np.where(asked, 1.0, self.near), of_change=False)
 
     @property
     def variance(self) -> float:
@@ -114,34 +142,51 @@ class FewRuns:
         """Return what the width of the interval is proportional to, at other variances of the forecast."""
         return np.asarray(np.sqrt(np.maximum(variance, 0.0) + self.floor), dtype=float)
 
-    def reductions(self, rows: NDArray[np.intp]) -> Array:
+    def reductions(self, rows: Places) -> Array:
         """Return by how much each of some candidates would reduce the variance, alone, (rows,)."""
         return np.asarray(np.maximum(self.variance - self._left(self.places[rows][:, None]), 0.0), dtype=float)
 
-    def _left(self, more: NDArray[np.intp]) -> Array:
+    def _left(self, more: Places) -> Array:
         """Return the variance that is left of the asked point once more candidates are measured, (c,) of (c, more)."""
-        c, taken = len(more), np.array(self.measured_already, dtype=np.intp)
-        new = 1 + np.hstack([np.tile(taken, (c, 1)), more]).astype(np.intp)
-        first, last = 1 + self.n_candidates, len(self.by_studies)
-        own = np.hstack([np.zeros((c, 1), dtype=np.intp), new, np.tile(np.arange(first, last), (c, 1))])
-        m, base = own.shape[1], self.base[own]
-        of = np.hstack([own, base])
+        c, n = len(more), len(self.by_studies)
+        taken = 1 + np.array(self.measured_already, dtype=np.intp)
+        new = np.hstack([np.tile(taken, (c, 1)), 1 + more]).astype(np.intp)
+        own = np.hstack([np.zeros((c, 1), dtype=np.intp), new, np.tile(np.arange(1 + self.n_candidates, n), (c, 1))])
+        m, of = own.shape[1], np.hstack([own, self.base[own]])
         count = self.n_runs + new.shape[1]
-        laws = widening(count) * self.by_laws[of[:, :, None], of[:, None, :]]
-        for place in range(1, 1 + new.shape[1]):
-            moved = laws[:, :, place]
-            laws = laws - moved[:, :, None] * moved[:, None, :] / (moved[:, place] + self.noise)[:, None, None]
-        # Whoever trains a run measures its base model.
-        u = base - last
-        with_new = (base[:, :, None] == base[:, None, 1 : 1 + new.shape[1]]).any(axis=2)
-        kept = np.hstack([np.ones((c, m)), np.where(with_new, 0.0, self.kept[u])])
-        laws = laws * kept[:, :, None] * kept[:, None, :]
-        guess = np.where(with_new, self.trained[u], self.guess[u])
-        laws[:, m:, m:] += np.where(base[:, :, None] == base[:, None, :], guess[:, :, None], 0.0)
+        # Whoever trains a run measures its base model. What all candidates have in common is measured first.
+        near = self.near.copy()
+        near[self.base[taken] - n] = 1.0
+        # The doubt of laws is widened after a fit: what the noise of one loss leaves open at it is too.
+        wider = float(widening(count))
+        everything, noise_of_loss = wider * self.by_laws, wider * self.noise
+        everything[n:, n:] += self.of_bases
+        measured = np.flatnonzero(near) if self.bases_inform_runs else np.zeros(0, dtype=np.intp)
+        places = np.r_[n + measured, taken].astype(np.intp)
+        among = everything[np.ix_(places, places)]
+        of_bases = noise_of_base(near[measured], np.diag(among)[: len(measured)])
+        root = np.linalg.cholesky(among + np.diag(np.r_[of_bases, np.full(len(taken), noise_of_loss)]))
+        told = np.linalg.solve(root, everything[places])[:, of].transpose(1, 2, 0)
+        laws = everything[of[:, :, None], of[:, None, :]] - told @ told.transpose(0, 2, 1)
+        for place in range(1 + len(taken), 1 + new.shape[1]):
+            known = near[self.base[own[:, place]] - n] if self.bases_inform_runs else np.ones(c)
+            for at, noise in ((m + place, np.where(known > 0.0, np.inf, MEASURED**2)), (place, noise_of_loss)):
+                moved = laws[:, :, at]
+                laws = laws - moved[:, :, None] * moved[:, None, :] / (moved[:, at] + noise)[:, None, None]
+        if not self.bases_inform_runs:
+            bases = self.base[own]
+            near = np.where((bases[:, :, None] == self.base[new][:, None, :]).any(axis=2), 1.0, near[bases - n])
+            left = np.hstack([np.ones((c, m)), 1.0 - near])
+            laws = laws * left[:, :, None] * left[:, None, :]
+            same = bases[:, :, None] == bases[:, None, :]
+            laws[:, m:, m:] += np.where(same, MEASURED**2 * near[:, :, None], 0.0)
         to_change = laws[:, :, :m] - laws[:, :, m:]
         change = to_change[:, :m] - to_change[:, m:]
         studies = inflation(count) * self.by_studies[own[:, :, None], own[:, None, :]]
         matrix = change + studies + JITTER * np.eye(m)
-        reach = to_change[:, 0]
+        # Above a base model that is measured, the loss is as much in doubt as how far it lies above.
+        of_change = self.of_change & (self.base[new] != self.base[0]).all(axis=1)[:, None]
+        reach = np.where(of_change, change[:, 0], to_change[:, 0])
+        before = np.where(of_change[:, 0], change[:, 0, 0], laws[:, 0, 0])
         pull = np.linalg.solve(matrix, reach[:, :, None])[:, :, 0]
-        return np.asarray(np.maximum(laws[:, 0, 0] - np.sum(reach * pull, axis=1), 0.0), dtype=float)
+        return np.asarray(np.maximum(before - np.sum(reach * pull, axis=1), 0.0), dtype=float)

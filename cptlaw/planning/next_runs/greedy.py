@@ -58,6 +58,9 @@ class Openness(Protocol):
     def measured(self, candidate: int) -> Openness:
         """Return the same after one candidate was measured."""
 
+    def with_base(self) -> Openness:
+        """Return the same after the base model of the asked point was measured."""
+
 
 @dataclass(frozen=True, eq=False)
 class Sample:
@@ -137,6 +140,54 @@ class Sample:
         shrink = 1.0 / np.sqrt(1.0 + singular**2) - 1.0
         forecast = self.forecast + left @ (shrink * (left.T @ self.forecast))
         return Sample(forecast, lambda: self.cells + (left * shrink) @ (left.T @ self.cells), self.floor)
+
+    def with_base(self) -> Sample:
+        """Return the same: what is in doubt of its parameters a base model does not tell."""
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class AboveGuess:
+    """How far a loss lies above that of a base model which is a guess with a doubt of its own.
+
+    Parameters
+    ----------
+    loss
+        What is open of the loss.
+    guess
+        Variance of the guess; 0 once the base model was measured.
+    on_base
+        Whether candidates start from that base model, (c,): whoever trains one measures it.
+    """
+
+    loss: Openness
+    guess: float
+    on_base: NDArray[np.bool_]
+
+    @property
+    def variance(self) -> float:
+        """Variance of the forecast."""
+        return self.loss.variance + self.guess
+
+    def width(self, variance: Array | float) -> Array:
+        """Return what the width of the interval is proportional to, at other variances of the forecast."""
+        return self.loss.width(variance)
+
+    def reductions(self, rows: NDArray[np.intp]) -> Array:
+        """Return by how much each of some candidates would reduce the variance, alone, (rows,)."""
+        return self.loss.reductions(rows) + self.guess * self.on_base[rows]
+
+    def take(self, places: NDArray[np.intp]) -> AboveGuess:
+        """Return the forecast with some of the candidates."""
+        return AboveGuess(self.loss.take(places), self.guess, self.on_base[places])
+
+    def measured(self, candidate: int) -> AboveGuess:
+        """Return the same after one candidate was measured."""
+        return AboveGuess(self.loss.measured(candidate), self.guess * (not self.on_base[candidate]), self.on_base)
+
+    def with_base(self) -> AboveGuess:
+        """Return the same after the base model of the asked point was measured."""
+        return AboveGuess(self.loss.with_base(), 0.0, self.on_base)
 
 
 def _whitener(count: int, errors: Variances) -> Array:

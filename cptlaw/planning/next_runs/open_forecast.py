@@ -17,10 +17,11 @@ from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.point_covariance import ONE_SD
 from cptlaw.laws.calculus import Array
+from cptlaw.planning.limits import AboveBase
 from cptlaw.planning.next_runs.cells import SAME, CandidateRun, Offer, rows_of
-from cptlaw.planning.next_runs.doubt import Doubt, along_directions, doubt, errors
+from cptlaw.planning.next_runs.doubt import Doubt, above_base, along_directions, doubt, errors
 from cptlaw.planning.next_runs.few_runs import FewRuns
-from cptlaw.planning.next_runs.greedy import Openness, Sample, choose
+from cptlaw.planning.next_runs.greedy import AboveGuess, Openness, Sample, choose
 from cptlaw.planning.next_runs.suggestion import Cell, Suggestion
 from cptlaw.planning.result import quantity_text
 from cptlaw.runs.metrics import unit_of
@@ -41,23 +42,34 @@ class OpenForecast:
         One row: the forecast that matters.
     before
         The row as `Fit.forecast` returned it.
+    of_loss
+        The doubt about the loss.
+    above
+        How the loss lies above that of its base model, where that is asked and a guess; else the loss itself is asked.
     """
 
     fit: LawFit
     asked: pd.DataFrame
     interval: float
     before: pd.Series
-    doubt: Doubt
+    of_loss: Doubt
     offer: Offer
     whole: Fit
+    above: AboveBase | None = None
 
     def answer(self, budget: float, most: int = MOST_CELLS) -> Suggestion:
         """Choose among the runs, for a budget in FLOPs."""
         fit, asked, before, open_doubt = self.fit, self.asked, self.before, self.doubt
         sample, runs = self.sample, self.offer.cells
-        chosen = choose(sample, self.offer, budget, most)
-        shares = [float(np.sqrt(step.variance / max(sample.variance, 1e-300))) for step in chosen]
-        widths = [open_doubt.width(), *(open_doubt.width(share) for share in shares)]
+        # An evaluation of the base model costs no training: where it tells anything, runs are chosen after it.
+        with_base = sample.with_base()
+        share_of_base = float(np.sqrt(with_base.variance / max(sample.variance, 1e-300)))
+        base_gain = open_doubt.width() - open_doubt.width(share_of_base)
+        if base_gain < LITTLE * open_doubt.width():
+            with_base, share_of_base, base_gain = sample, 1.0, 0.0
+        chosen = choose(with_base, self.offer, budget, most)
+        shares = [share_of_base, *(float(np.sqrt(step.variance / max(sample.variance, 1e-300))) for step in chosen)]
+        widths = [open_doubt.width(share) for share in shares]
         cells = tuple(
             Cell(
                 **vars(runs[step.candidate]),
@@ -68,16 +80,17 @@ class OpenForecast:
             )
             for step, (before_it, after_it) in zip(chosen, pairwise(widths), strict=True)
         )
-        ends = (float(before["lo"]), float(before["hi"]))
+        ends = (float(before["lo"]), float(before["hi"])) if self.above is None else open_doubt.interval()
         findings = _findings(self, budget, shares, widths)
         findings += [*_below_sizes(fit, cells), *_anchor(self, budget)]
-        after = open_doubt.interval(shares[-1]) if shares else ends
+        after = open_doubt.interval(shares[-1]) if chosen or base_gain else ends
         return Suggestion(
             law=fit.law.spec,
             on=fit.on,
             at={str(name): float(value) for name, value in asked.iloc[0].items() if isinstance(value, int | float)},
             loss=float(before["loss"]),
             cells=cells,
+            base_gain=base_gain,
             interval_before=_known(ends),
             interval_after=_known(after),
             interval=self.interval,
@@ -86,6 +99,14 @@ class OpenForecast:
             findings=by_severity([*before["findings"], *findings]),
             unit=unit_of(fit),
         )
+
+    @cached_property
+    def doubt(self) -> Doubt:
+        """The doubt about what is asked."""
+        if self.above is None:
+            return self.of_loss
+        points = {name: self.asked[name] for name in ("replay", "tokens") if name in self.asked}
+        return above_base(self.of_loss, self.above, points, self.interval)
 
     @cached_property
     def alone(self) -> Array:
@@ -100,18 +121,35 @@ class OpenForecast:
         checkpoints = rows_of(runs, self.asked.iloc[0], fit.law.inputs)
         if isinstance(self.whole, Average) and self.whole.uses_studies and {*KEYS, "tokens"} <= set(checkpoints):
             last = np.cumsum([len(run.checkpoints) for run in runs]) - 1
-            noise, floor = self.whole.scatter(ONE_SD) ** 2, (self.doubt.scatter / self.doubt.half_width) ** 2
-            return FewRuns.of(self.whole, self.asked, checkpoints.iloc[last], noise, floor)
+            of_change = self.above is not None and self.above.shared is not None
+            asked = self.doubt if of_change else self.of_loss
+            noise, floor = self.whole.scatter(ONE_SD) ** 2, (asked.scatter / asked.half_width) ** 2
+            few = FewRuns.of(self.whole, self.asked, checkpoints.iloc[last], noise, floor, of_change)
+            return few if of_change else self._above_guess(few)
         shifts = along_directions(fit, pd.concat([self.asked[list(checkpoints)], checkpoints], ignore_index=True))
         # By as much as the interval says the forecast errs by, with its ends as those of a normal law's.
         errs = float(np.linalg.norm(shifts[:, 0])) * float(special.ndtri(0.5 + 0.5 * self.interval))
-        shifts = shifts * (self.doubt.half_width / max(errs, 1e-300))
-        noise = self.doubt.scatter / self.doubt.half_width
-        return Sample.of(shifts[:, 0], shifts[:, 1:], runs, errors(fit), noise)
+        shifts = shifts * (self.of_loss.half_width / max(errs, 1e-300))
+        noise = self.of_loss.scatter / self.of_loss.half_width
+        return self._above_guess(Sample.of(shifts[:, 0], shifts[:, 1:], runs, errors(fit), noise))
+
+    def _above_guess(self, loss: Openness) -> Openness:
+        """Return what is open of a loss above the guess of its base model's, whose doubt is its own."""
+        if self.above is None:
+            return loss
+        ratio = self.doubt.half_width / self.of_loss.half_width
+        at = self.asked.iloc[0]
+        on_base = [run.n_params == at["n_params"] and run.ptpp in (None, at.get("ptpp")) for run in self.offer.cells]
+        return AboveGuess(loss, (ratio**2 - 1.0) * loss.variance, np.array(on_base))
 
 
 def open_forecast(
-    fit: LawFit, asked: pd.DataFrame, interval: float, offer: Offer, whole: Fit | None = None
+    fit: LawFit,
+    asked: pd.DataFrame,
+    interval: float,
+    offer: Offer,
+    whole: Fit | None = None,
+    above: AboveBase | None = None,
 ) -> OpenForecast:
     """Forecast a point and the doubt about it.
 
@@ -123,17 +161,22 @@ def open_forecast(
         The runs to choose from.
     whole
         What forecasts: the average that holds the law, where one does.
+    above
+        How the loss lies above its base model's, where that is asked: forgetting.
     """
     whole = fit if whole is None else whole
     before = whole.forecast(asked, interval).iloc[0]
-    return OpenForecast(fit, asked, interval, before, doubt(whole, before, interval), offer, whole)
+    # Above a base model that was measured, a loss is as much in doubt as how far it lies above.
+    guessed = above is not None and above.reference.half_width(interval) > 0
+    of_loss = doubt(whole, before, interval)
+    return OpenForecast(fit, asked, interval, before, of_loss, offer, whole, above if guessed else None)
 
 
 def _findings(ahead: OpenForecast, budget: float, shares: list[float], widths: list[float]) -> list[Finding]:
     """Say what keeps the interval from shrinking more."""
     findings = []
     result, costs, alone, doubt_now = ahead.offer.cells, ahead.offer.costs, ahead.alone, ahead.doubt
-    if not shares and costs.min() > budget:
+    if len(shares) == 1 and costs.min() > budget:
         cheapest = int(costs.argmin())
         findings.append(
             Finding(
@@ -155,7 +198,7 @@ def _findings(ahead: OpenForecast, budget: float, shares: list[float], widths: l
                 "The candidates tell little about this forecast: it needs other runs, or more compute.",
             )
         )
-    share = shares[-1] if shares else 1.0
+    share = shares[-1]
     dear = np.flatnonzero((costs > budget) & (alone < 0.7 * share))
     if len(dear):
         best = int(dear[costs[dear].argmin()])

@@ -69,11 +69,14 @@ class Suggestion(Plan):
         The forecast there, in `unit`.
     cells
         The runs to make.
+    base_gain
+        By how much an evaluation of the asked base model, which trains nothing, is expected to narrow the interval,
+        nats per token, where that is worth it: the cells are chosen after it.
     interval_before
         Lower and upper end of the interval of a measured loss at the point, as `Fit.forecast` gives it; ``None`` where
         the data bounds nothing.
     interval_after
-        The interval to expect with the cells, if their losses come out as the fit forecasts. The gains of the cells
+        The interval to expect with the cells, if their losses come out as the fit forecasts. The gains
         add up to what its width has lost; where `interval_before` is open, the width is counted from a factor of e on
         that side of the forecast.
     interval
@@ -98,6 +101,7 @@ class Suggestion(Plan):
     flops: float
     findings: tuple[Finding, ...] = ()
     unit: str = USUAL_UNIT
+    base_gain: float = 0.0
 
     def table(self) -> pd.DataFrame:
         """Return the cells as a table: run, the cell's inputs, costs, gain."""
@@ -147,6 +151,7 @@ class Suggestion(Plan):
         return [
             ("forecast", f"{number_text(self.loss)} {self.unit}"),
             ("interval before", _interval_text(self.interval_before)),
+            *([("base model", f"one evaluation of it narrows that by {self.base_gain:.4f}")] if self.base_gain else []),
             ("interval after", f"{_interval_text(self.interval_after)} expected"),
             ("flops", f"{quantity_text(self.flops)} of {quantity_text(self.budget)}"),
             ("cells", str(len(self.cells))),
