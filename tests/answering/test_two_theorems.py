@@ -1,5 +1,7 @@
 """Two theorems of one model, on random studies: rows equal to the forecast leave it; on average none widens it."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -70,3 +72,36 @@ def test_they_leave_it_closer_where_laws_of_one_run_count_for_less(monkeypatch):
     # By how sure it is, and not by the change alone, which may be as small as .02.
     assert (np.abs(changes - changes[:, :1]) / widths[:, :1]).max() < 0.02
     assert np.abs(changes / changes[:, :1] - 1.0).max() < 0.075
+
+
+PUBLISHED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "published_cpt_tables.csv"
+
+
+@pytest.mark.skipif(not PUBLISHED.exists(), reason="published_cpt_tables.csv is not in ../shared/data")
+def test_runs_of_one_size_leave_a_far_larger_model_as_sure_as_studies_do():
+    """Pile to SlimPajama, runs at 405M, asked at 10B, both base models measured."""
+    table = pd.read_csv(PUBLISHED)
+    table = table[table["run_id"].str.startswith("sp") & ~table["run_id"].str.contains("scratch|lr")]
+    table = table[(table["n_params"] < 1e9) | (table["cpt_tokens"] == 0)]
+    rows = table[["n_params", "loss"]].assign(
+        run=table["run_id"],
+        eval=table["role"],
+        ptpp=table["pt_tokens"] / table["n_params"],
+        tokens=table["cpt_tokens"].fillna(0.0),
+        replay=table["replay_ratio"],
+        lr_peak=table["peak_lr"],
+    )
+    model = {"n_params": 1e10, "ptpp": 30.0, "lr_peak": 3e-4}
+    asked = pd.DataFrame([{**model, "tokens": 3.15e11, "replay": 0.05}])
+    fits = [cl.fit(None, on="source", n_params=1e10, ptpp=30.0, shift="near", base_source_loss=1.75)]
+    bases = rows["tokens"] == 0
+    for runs in (["sp405_r5"], ["sp405_r0", "sp405_r5", "sp405_r50"], sorted(set(rows["run"]))):
+        fits.append(cl.fit(rows[bases | rows["run"].isin(runs)], on="source", shift="near"))
+    measured, of_loss = (
+        [float(np.diff(one.log_quantiles(asked, [0.05, 0.95], noise), axis=0)[0, 0]) for one in fits]
+        for noise in (True, False)
+    )
+    assert (np.array(of_loss[1:]) < of_loss[0]).all()
+    # A measured loss scatters, and six runs show by how much the laws miss them: that alone is added.
+    assert max(measured[1:3]) < measured[0]
+    assert measured[3] < 1.12 * measured[0]
