@@ -43,7 +43,7 @@ MOST_LEVELS = 100  # of an input: one with more values has no levels
 LEADING = 0.02  # share above the best objective on the searched rows, up to which an optimum is polished on all
 # For a fit that says how large residuals are, nothing else: few steps from all, the best further, under priors that
 # only bound its valleys. Without, it stopped anywhere in a flat one, and noise of 1e-9 moved what priors count by 1e-3.
-SCALE_STEPS, SCALE_END, FAINT = 8, 1000, 1e-6
+SCALE_STEPS, SCALE_END, FAINT, TIED = 8, 1000, 1e-6, 1e-9
 SMALLEST_SHARE = 1e-4  # of the loss, at which a term with a prior on its share starts at least
 SOFT_WEIGHT = 1.0  # of squared relative slopes dL/dr > 0 under monotone=soft, beside squared log residuals
 
@@ -271,7 +271,8 @@ def _prior_weight(
         return 0.0
     alone = _objective(problem, options)
     free = newton.descend(alone, c, z, SCALE_STEPS)
-    best = [int(np.argmin(free.objective))]
+    # Where a term is zero its shapes are free: of starts that tie the first, or rounding would choose among them.
+    best = [int(np.argmax(free.objective <= (1.0 + TIED) * free.objective.min()))]
     faint = priors_on(problem, FAINT)
     at, bounded = _off_zero(problem, faint, free.c[best]), replace(alone, penalty=faint)
     free = newton.descend(bounded, at, free.z[best], SCALE_END)
