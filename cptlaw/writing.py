@@ -191,7 +191,7 @@ def atomic_path(
             # A new file made beside the old one would else be readable by its owner alone, as temporary files are.
             mode = stat.S_IMODE(real.stat().st_mode) if real.exists() else 0o666 & ~_umask()
             os.chmod(part, mode)
-            _to_disk(part)
+            flush_to_disk(part)
             _move(part, real, new)
         except BaseException:
             part.unlink(missing_ok=True)
@@ -459,7 +459,8 @@ def _prefix(path: Path) -> str:
     return "." + os.fsdecode(os.fsencode(path.name)[:_LONGEST_STEM]) + "."
 
 
-def _to_disk(path: Path) -> None:
+def flush_to_disk(path: Path) -> None:
+    """Wait until the content of a file is on the disk, where the file system can say so."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -9,12 +9,12 @@ from typing import Any
 import cptlaw as cl
 from cptlaw.errors import CptlawError
 from cptlaw.findings import Finding, Remedy
-from cptlaw_app.question import EVALS, EXAMPLE, GIVEN, NO_RUNS, Desk, Problem, fields
+from cptlaw_app.question import EVALS, EXAMPLE, GIVEN, NO_RUNS, AnswerQueue, Problem, fields
 
 
-def read_as(desk: Desk, given: Mapping[str, str]) -> dict[str, object]:
+def read_as(queue: AnswerQueue, given: Mapping[str, str]) -> dict[str, object]:
     """Return what the page shows of how the table of a form was read."""
-    reading = None if given.get("table", NO_RUNS) == NO_RUNS else desk.read(given)
+    reading = None if given.get("table", NO_RUNS) == NO_RUNS else queue.read(given)
     if reading is None or isinstance(reading, Problem):
         return {"reading": None, "unread": reading}
     runs = reading.runs

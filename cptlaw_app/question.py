@@ -20,7 +20,7 @@ from cptlaw.errors import CptlawError, DataError
 from cptlaw.runs import check_parquet_size
 from cptlaw.units import format_quantity
 from cptlaw_app.labels import FIRST, LABELS
-from cptlaw_app.tables import Shelf, Upload
+from cptlaw_app.tables import Upload, UploadStore
 
 Key = TypeVar("Key")
 Kept = TypeVar("Kept")
@@ -114,12 +114,12 @@ def fields() -> tuple[Field, ...]:
     return tuple(sorted(result, key=lambda one: order.get(one.name, len(order))))
 
 
-class Desk:
+class AnswerQueue:
     """Answers questions, a few at a time, and keeps the last ones.
 
     Parameters
     ----------
-    shelf
+    uploads
         The tables that browsers brought.
     runs
         The table that the app was started with.
@@ -127,8 +127,8 @@ class Desk:
         Filter of its rows that the form opens with.
     """
 
-    def __init__(self, shelf: Shelf, runs: cl.Runs | None = None, where: str = "") -> None:
-        self.shelf, self.runs, self.where = shelf, runs, where
+    def __init__(self, uploads: UploadStore, runs: cl.Runs | None = None, where: str = "") -> None:
+        self.uploads, self.runs, self.where = uploads, runs, where
         self._kept: OrderedDict[tuple[str, tuple[tuple[str, str], ...]], cl.Answer] = OrderedDict()
         self._read: OrderedDict[tuple[str, str], cl.Runs] = OrderedDict()
         # Answers take all of a processor: a few at a time are as fast, and a crowd of them cannot block the page.
@@ -171,7 +171,7 @@ class Desk:
                 how = options.how_to_read({name: read[name] for name in options.READING})
             if table == EXAMPLE or (table == GIVEN and self.runs is not None):
                 return cl.read(self._runs(table, dict.fromkeys(options.READING)))
-            reading: cl.Reading = read_upload(self.shelf.get(table), lambda path: cl.read(path, **how))
+            reading: cl.Reading = read_upload(self.uploads.get(table), lambda path: cl.read(path, **how))
             return reading
 
         with self._work:
@@ -179,7 +179,7 @@ class Desk:
 
     def name(self, table: str) -> str:
         """Return how a table is called: that with which the app was started, or one that was brought."""
-        return self.runs.label if table == GIVEN and self.runs is not None else self.shelf.get(table).name
+        return self.runs.label if table == GIVEN and self.runs is not None else self.uploads.get(table).name
 
     def _answer(self, table: str, asked: Mapping[str, str]) -> cl.Answer:
         with parsed_options(asked) as read:
@@ -194,7 +194,7 @@ class Desk:
             return cl.examples.load(EXAMPLE_NAME)
         if table == GIVEN and self.runs is not None:
             return self.runs
-        upload, key = self.shelf.get(table), (table, repr(sorted(reading.items())))
+        upload, key = self.uploads.get(table), (table, repr(sorted(reading.items())))
         runs = self._read.get(key)
         if runs is None:
             runs = read_upload(upload, lambda path: options.read_table(path, reading))

@@ -6,10 +6,19 @@ from collections.abc import Mapping
 
 from cptlaw.cli import options
 from cptlaw.commands import command_line
-from cptlaw_app.question import EXAMPLE, EXAMPLE_NAME, NO_RUNS, Desk, fields, filled_fields, parsed_options, words_of
+from cptlaw_app.question import (
+    EXAMPLE,
+    EXAMPLE_NAME,
+    NO_RUNS,
+    AnswerQueue,
+    fields,
+    filled_fields,
+    parsed_options,
+    words_of,
+)
 
 
-def repetition(desk: Desk, given: Mapping[str, str]) -> dict[str, str]:
+def repetition(queue: AnswerQueue, given: Mapping[str, str]) -> dict[str, str]:
     """Return the command and the lines of Python that ask what a form asks."""
     table, asked = given.get("table", NO_RUNS), filled_fields(given)
     with parsed_options(asked) as read:
@@ -21,7 +30,7 @@ def repetition(desk: Desk, given: Mapping[str, str]) -> dict[str, str]:
         # In quotes: the package may lie under a path with a space.
         words, load = [f'"$(cptlaw example {EXAMPLE_NAME})"'], f"cl.examples.load({EXAMPLE_NAME!r})"
     else:
-        name = desk.name(table)
+        name = queue.name(table)
         reading = [f"{key}={value!r}" for key, value in how.items() if value]
         words, load = [command_line([name])], f"cl.read_runs({', '.join([repr(name), *reading])})"
     runs = [f"runs = {load}"] if load else []

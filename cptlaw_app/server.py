@@ -19,14 +19,14 @@ from cptlaw_app.question import (
     GIVEN,
     NO_RUNS,
     NO_RUNS_QUESTION,
-    Desk,
+    AnswerQueue,
     Problem,
     about_largest,
     fields,
     filled_fields,
 )
 from cptlaw_app.repeat import repetition
-from cptlaw_app.tables import ENDINGS, LARGEST, Shelf, checked_upload
+from cptlaw_app.tables import ENDINGS, LARGEST, UploadStore, checked_upload
 
 if TYPE_CHECKING:
     import flask
@@ -63,30 +63,30 @@ def build(runs: cl.Runs | None = None, where: str = "", hosts: tuple[str, ...] =
         import flask
         import plotly
     app = flask.Flask("cptlaw_app", root_path=str(Path(__file__).parent), static_folder="assets")
-    desk = Desk(Shelf(), runs, where)
+    queue = AnswerQueue(UploadStore(), runs, where)
     _guard_headers(app, hosts)
 
     def page(given: dict[str, str], problem: Problem | None = None) -> ResponseReturnValue:
         uploaded = given.get("table") if given.get("table") not in (NO_RUNS, EXAMPLE, GIVEN, None) else None
         try:
-            name = desk.shelf.get(uploaded).name if uploaded else ""
+            name = queue.uploads.get(uploaded).name if uploaded else ""
         except CptlawError as error:
-            given, problem = desk.default_form(), Problem(str(error))
+            given, problem = queue.default_form(), Problem(str(error))
             name, uploaded = "", None
         none: dict[str, str] = {}
-        doors = [(GIVEN, "the table given at the start", none)] if desk.runs is not None else []
-        doors += [(uploaded, name, none)] if uploaded else []
-        doors += [(EXAMPLE, "the example runs", EXAMPLE_QUESTION), (NO_RUNS, "I have no runs", NO_RUNS_QUESTION)]
-        shape = {"doors": doors, "problem": problem, "endings": ",".join(ENDINGS), "first": bool(given.get("first"))}
+        tables = [(GIVEN, "the table given at the start", none)] if queue.runs is not None else []
+        tables += [(uploaded, name, none)] if uploaded else []
+        tables += [(EXAMPLE, "the example runs", EXAMPLE_QUESTION), (NO_RUNS, "I have no runs", NO_RUNS_QUESTION)]
+        shape = {"tables": tables, "problem": problem, "endings": ",".join(ENDINGS), "first": bool(given.get("first"))}
         numbers = {"largest": LARGEST // 1_000_000, "version": cl.__version__}
         return flask.render_template("page.html", **shape, **numbers, **reading_of(given))
 
     def reading_of(given: dict[str, str]) -> dict[str, object]:
-        return {"fields": fields(), "given": given, "of_evals": EVALS, **read_as(desk, given)}
+        return {"fields": fields(), "given": given, "of_evals": EVALS, **read_as(queue, given)}
 
     @app.get("/")
     def start() -> ResponseReturnValue:
-        return page(flask.request.args.to_dict() or desk.default_form())
+        return page(flask.request.args.to_dict() or queue.default_form())
 
     @app.post("/table")
     def table() -> ResponseReturnValue:
@@ -96,11 +96,11 @@ def build(runs: cl.Runs | None = None, where: str = "", hosts: tuple[str, ...] =
             return page(given, Problem("no file arrived. Choose one, and try again.")), 400
         try:
             with contextlib.closing(file):
-                given["table"] = desk.shelf.keep(checked_upload(file.filename or "", file.read()))
+                given["table"] = queue.uploads.keep(checked_upload(file.filename or "", file.read()))
         except CptlawError as error:
             return page(given, Problem(str(error))), 400
         if filled_fields(given) in ({}, EXAMPLE_QUESTION, NO_RUNS_QUESTION):  # a question of another door
-            runs = getattr(desk.read({"table": given["table"]}), "runs", None)
+            runs = getattr(queue.read({"table": given["table"]}), "runs", None)
             given = {"table": given["table"], **(about_largest(runs) if runs is not None else {})}
         given["first"] = "1"  # how it was read is to be looked at before anything is answered
         return flask.redirect("/?" + urlencode(given), 303)
@@ -112,15 +112,15 @@ def build(runs: cl.Runs | None = None, where: str = "", hosts: tuple[str, ...] =
     @app.get("/answer")
     def answer() -> ResponseReturnValue:
         given = flask.request.args.to_dict()
-        result = desk.ask(given)
+        result = queue.ask(given)
         if isinstance(result, Problem):
             return flask.render_template("problem.html", problem=result), 400
-        content = {**answer_page(result), **repetition(desk, given)}
+        content = {**answer_page(result), **repetition(queue, given)}
         return flask.render_template("answer.html", query=urlencode(given), **content)
 
     @app.get("/report")
     def report() -> ResponseReturnValue:
-        result = desk.ask(flask.request.args.to_dict())
+        result = queue.ask(flask.request.args.to_dict())
         if isinstance(result, Problem):
             return flask.abort(400, result.text)
         with tempfile.TemporaryDirectory(prefix="cptlaw-") as folder:

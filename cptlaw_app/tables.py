@@ -59,7 +59,7 @@ def checked_upload(name: str, content: bytes) -> Upload:
     return Upload(plain, content)
 
 
-class Shelf:
+class UploadStore:
     """Uploads by secret names, the last few: whoever has the address of an answer can open it again."""
 
     def __init__(self) -> None:

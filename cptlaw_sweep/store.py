@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from cptlaw.errors import DataError, UsageError
-from cptlaw.writing import make_folder
+from cptlaw.writing import flush_to_disk, make_folder
 from cptlaw_sweep.specs import JobReport, MeasuredRow
 
 CONTENT, SUMS = "content", "sha256.json"  # a local copy, and what it held when it was made
@@ -156,7 +156,7 @@ class Store:
         half = target.with_name(f"{target.name}.{uuid.uuid4().hex[:8]}.part")
         try:
             yield half
-            _to_disk(half)
+            flush_to_disk(half)
             os.replace(half, target)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -207,7 +207,7 @@ class Store:
             target.parent.mkdir(parents=True, exist_ok=True)
             for path in local.rglob("*"):
                 if path.is_file():
-                    _to_disk(path)
+                    flush_to_disk(path)
             if target.exists():
                 # A folder that is there already is what a stopped process had moved; it is as whole as this one, but
                 # nothing pointed at it.
@@ -329,11 +329,6 @@ class Store:
             return int(self.read_json(f"checkpoints/{job_id}/latest.json")["tokens"])
         except (FileNotFoundError, ValueError):
             return 0
-
-
-def _to_disk(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
 
 
 def _sums(folder: Path) -> dict[str, str]:

@@ -26,8 +26,8 @@ from cptlaw.runs.points import as_points, point, read_points
 from cptlaw.runs.where import parse
 from cptlaw.schedules import read_schedules
 from cptlaw.units import format_quantity, parse_probability, parse_quantity
-from cptlaw_app.question import Desk, Problem, fields, read_upload
-from cptlaw_app.tables import Shelf, checked_upload
+from cptlaw_app.question import AnswerQueue, Problem, fields, read_upload
+from cptlaw_app.tables import UploadStore, checked_upload
 from cptlaw_sweep.trainers import TRAINERS, export
 
 EXIT_CODES = {0, 2, 3, 4, 130}
@@ -499,19 +499,19 @@ def bases(world: World) -> None:
 
 def app_forms(world: World) -> None:
     """A form of the app, filled with anything, about no runs or an upload."""
-    draw, desk = world.draw, Desk(Shelf())
+    draw, queue = world.draw, AnswerQueue(UploadStore())
     form = {"table": "none", "n_params": "8B", "ptpp": "1875", "tokens": "20B", "shift": "language"}
     names = [one.name for one in fields()]
     for name in draw.sample(names, draw.randrange(5)):
         form[name] = draw.choice(
             [world.quantity(), world.text(), *next(one for one in fields() if one.name == name).choices]
         )
-    answer = desk.ask(form)
+    answer = queue.ask(form)
     if not isinstance(answer, Problem):
         json.dumps(answer.to_dict(), default=str)
     text = _encodable(world.frame()).to_csv(index=False).encode("utf-8", "surrogatepass")
-    form["table"] = draw.choice([desk.shelf.keep(checked_upload("r.csv", world.bytes_of(text))), world.text()])
-    desk.read(form)
+    form["table"] = draw.choice([queue.uploads.keep(checked_upload("r.csv", world.bytes_of(text))), world.text()])
+    queue.read(form)
 
 
 def command_lines(world: World) -> None:

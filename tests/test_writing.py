@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from facts import refused
 
 import cptlaw as cl
 from cptlaw import examples, writing
@@ -182,7 +183,7 @@ def test_the_work_of_a_write_does_not_grow_with_the_folder(tmp_path, monkeypatch
 def test_a_page_that_speaks_of_cptlaw_is_not_ours(tmp_path):
     page = tmp_path / "notes.html"
     page.write_text("<!DOCTYPE html><html><head><title>What I did with cptlaw</title></head></html>")
-    with pytest.raises(DataError, match=r"is not a report of cptlaw"):
+    with refused(DataError, "notes.html", "--force"):
         writing.write_text(page, "<!DOCTYPE html>", writing.REPORT)
     assert "What I did" in page.read_text()
     ours = tmp_path / "report.html"
@@ -192,14 +193,14 @@ def test_a_page_that_speaks_of_cptlaw_is_not_ours(tmp_path):
 
 
 def test_a_disk_that_fills_up_leaves_no_part_of_several_files(tmp_path, monkeypatch):
-    to_disk, count = writing._to_disk, iter(range(10))
+    to_disk, count = writing.flush_to_disk, iter(range(10))
 
     def full(part):
         if next(count) == 2:
             raise OSError(28, "No space left on device")
         to_disk(part)
 
-    monkeypatch.setattr(writing, "_to_disk", full)
+    monkeypatch.setattr(writing, "flush_to_disk", full)
     (tmp_path / "pilot-1.json").write_text("mine")
     for folder in (tmp_path / "new" / "pilots", tmp_path):
         count = iter(range(10))
@@ -211,7 +212,7 @@ def test_a_disk_that_fills_up_leaves_no_part_of_several_files(tmp_path, monkeypa
 
 @pytest.mark.parametrize("links", [True, False])
 def test_of_two_writers_at_once_neither_loses_what_its_reader_edits(tmp_path, monkeypatch, links):
-    to_disk, path, meanwhile = writing._to_disk, tmp_path / "pilots.yaml", ["theirs"]
+    to_disk, path, meanwhile = writing.flush_to_disk, tmp_path / "pilots.yaml", ["theirs"]
     if not links:  # as on a memory card
         monkeypatch.setattr(writing.os, "link", lambda *given: (_ for _ in ()).throw(OSError(1, "not permitted")))
 
@@ -220,7 +221,7 @@ def test_of_two_writers_at_once_neither_loses_what_its_reader_edits(tmp_path, mo
             writing.write_to_edit(path, meanwhile.pop())
         to_disk(part)
 
-    monkeypatch.setattr(writing, "_to_disk", slow)
+    monkeypatch.setattr(writing, "flush_to_disk", slow)
     assert writing.write_to_edit(path, "mine") == tmp_path / "pilots-2.yaml"
     assert {each.name: each.read_text() for each in tmp_path.iterdir()} == {
         "pilots.yaml": "theirs",

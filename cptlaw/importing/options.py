@@ -10,13 +10,13 @@ from typing import TypedDict, Unpack
 
 from cptlaw.errors import DataError, UsageError, did_you_mean, join_names, name_hint
 from cptlaw.importing.names_of_losses import eval_of
+from cptlaw.importing.patterns import FIELD, match_pattern
 from cptlaw.importing.reader import csv_rows
 from cptlaw.reading import existing_file
 from cptlaw.runs.schema import COLUMNS, canonical_name
 from cptlaw.units import parse_quantity
 
 LOSS = "loss"
-_FIELD = re.compile(r"\{(?P<name>\w+)(?P<percent>%?)\}")
 _FROM_ROWS = ("loss", "run", "eval")
 
 
@@ -72,13 +72,13 @@ class ImportOptions:
         """
         if self.pattern is None:
             return {}
-        result = _fields_of(self.pattern, run)
+        result = match_pattern(self.pattern, run)
         if result is None:
             raise UsageError(
                 f"run {run!r} does not fit --pattern {self.pattern!r}. Expected names such as "
-                f"{_FIELD.sub(_example, self.pattern)!r}; write {{any}} for a part that does not matter."
+                f"{FIELD.sub(_example, self.pattern)!r}; write {{any}} for a part that does not matter."
             )
-        percent = {field["name"] for field in _FIELD.finditer(self.pattern) if field["percent"]}
+        percent = {field["name"] for field in FIELD.finditer(self.pattern) if field["percent"]}
         return {
             name: _value(name, text + ("%" if name in percent else ""), "--pattern")
             for name, text in result.items()
@@ -129,7 +129,7 @@ def read_options(**options: Unpack[HowToRead]) -> ImportOptions:
         else:
             metrics[_column(key, "--map")] = metric
     if pattern is not None:
-        names = [match["name"] for match in _FIELD.finditer(pattern)]
+        names = [match["name"] for match in FIELD.finditer(pattern)]
         if not names:
             raise UsageError(f"--pattern {pattern!r} holds no column in braces, as in '{{n_params}}-r{{replay}}'.")
         for name in names:
@@ -196,41 +196,6 @@ def _positive(value: object, option: str) -> float | None:
     if number <= 0:
         raise UsageError(f"{option} {value}: expected a number above 0.")
     return number
-
-
-def _fields_of(pattern: str, name: str) -> dict[str, str] | None:
-    """Return what stands in the place of each field of a pattern, each as short as can be, or ``None``.
-
-    Whether the rest of the name fits is found once for each place, from the right: a regular expression would try all
-    ways to cut the name, exponentially many in the number of fields.
-    """
-    literals, names = _FIELD.split(pattern)[::3], _FIELD.split(pattern)[1::3]
-    n = len(name)
-    # From which places on the name is the last literal, then with the field before it, and so on.
-    fits = [name[place:] == literals[-1] for place in range(n + 1)]
-    cuts: list[list[int]] = []  # of each field, from the last one: where it ends at the soonest, by where it begins
-    for field_, literal in zip(reversed(names), reversed(literals[:-1]), strict=True):
-        cut = [-1] * (n + 2)
-        soonest = -1
-        for place in range(n, -1, -1):
-            if field_.startswith("any"):
-                soonest = place if fits[place] else soonest
-            elif place == n or name[place] == "/":
-                soonest = -1
-            elif fits[place + 1]:
-                soonest = place + 1
-            cut[place] = soonest
-        cuts.append(cut)
-        ends = (min(place + len(literal), n + 1) for place in range(n + 1))
-        fits = [name.startswith(literal, place) and cut[end] >= 0 for place, end in enumerate(ends)]
-    if not fits[0]:
-        return None
-    result, place = {}, 0
-    for field_, literal, cut in zip(names, literals, reversed(cuts), strict=False):
-        begin = place + len(literal)
-        place = cut[begin]
-        result[field_] = name[begin:place]
-    return result
 
 
 _EXAMPLES = {"n_params": "124M", "ptpp": "31", "replay": "0.25", "seed": "0", "lr_peak": "3e-4", "domain": "fr"}

@@ -6,6 +6,7 @@ import time
 import urllib.request
 
 import pytest
+from facts import lacks
 from serving import running
 
 import cptlaw as cl
@@ -114,7 +115,7 @@ def test_another_host_comes_with_a_warning(monkeypatch):
     monkeypatch.setattr(server, "serve", lambda *_: None)
     said = []
     cptlaw_app.app(host="0.0.0.0", port=0, tell=said.append)
-    assert said[0].startswith("warning: 0.0.0.0 can be reached from other machines")
+    assert lacks(said[0], "warning: ", "0.0.0.0") == []
     said.clear()
     cptlaw_app.app(port=0, tell=said.append)
     assert len(said) == 1

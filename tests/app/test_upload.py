@@ -7,14 +7,15 @@ from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
 import pytest
+from facts import refused
 
 import cptlaw as cl
 from cptlaw.errors import DataError
-from cptlaw_app.tables import LARGEST, MOST_KEPT, Shelf, checked_upload
+from cptlaw_app.tables import LARGEST, MOST_KEPT, UploadStore, checked_upload
 
 pytest.importorskip("flask", reason="the app needs Flask: pip install 'cptlaw[app]'")
 pytest.importorskip("plotly", reason="the app needs Plotly: pip install 'cptlaw[app]'")
-from cptlaw_app.question import Desk, Problem
+from cptlaw_app.question import AnswerQueue, Problem
 from cptlaw_app.server import build
 
 TABLE = "run,eval,loss,n_params,tokens,replay\na,target,2.5,1e6,1e6,0.1\nb,target,2.4,1e6,2e6,0.1\n"
@@ -23,9 +24,9 @@ HERE = {"Host": "127.0.0.1"}
 
 def asked(name, content, **question):
     """Ask of an upload."""
-    desk = Desk(Shelf())
-    table = desk.shelf.keep(checked_upload(name, content if isinstance(content, bytes) else content.encode()))
-    return desk.ask({"table": table, "n_params": "1e6", "tokens": "4e6", **question})
+    queue = AnswerQueue(UploadStore())
+    table = queue.uploads.keep(checked_upload(name, content if isinstance(content, bytes) else content.encode()))
+    return queue.ask({"table": table, "n_params": "1e6", "tokens": "4e6", **question})
 
 
 def test_uploads_are_read_with_the_messages_of_the_command_line_and_leave_nothing(tmp_path, monkeypatch):
@@ -91,7 +92,7 @@ def test_a_column_of_another_name_is_named_in_the_form():
 
 def test_uploads_beyond_what_is_read_are_refused():
     for name in ("runs.pkl", "runs.csv.gz", "../../etc/passwd", "x.html", ""):
-        with pytest.raises(DataError, match="files of this kind"):
+        with refused(DataError, ".csv", ".parquet"):
             checked_upload(name, b"x")
     with pytest.raises(DataError, match="more than the 20 MB"):
         checked_upload("runs.csv", bytes(LARGEST + 1))
@@ -118,13 +119,13 @@ def test_a_small_file_that_unpacks_to_much_is_refused_by_its_footer(tmp_path):
 
 
 def test_a_table_is_kept_under_a_name_that_nobody_guesses_and_the_last_few_stay():
-    shelf = Shelf()
-    names = [shelf.keep(checked_upload("runs.csv", TABLE.encode())) for _ in range(MOST_KEPT + 1)]
+    uploads = UploadStore()
+    names = [uploads.keep(checked_upload("runs.csv", TABLE.encode())) for _ in range(MOST_KEPT + 1)]
     assert len({*names}) == MOST_KEPT + 1
     assert min(map(len, names)) >= 32
     with pytest.raises(DataError, match="has been forgotten"):
-        shelf.get(names[0])
-    assert shelf.get(names[-1]).name == "runs.csv"
+        uploads.get(names[0])
+    assert uploads.get(names[-1]).name == "runs.csv"
 
 
 def test_a_browser_that_sends_a_table_is_led_to_its_question():
@@ -139,4 +140,4 @@ def test_a_browser_that_sends_a_table_is_led_to_its_question():
         "/table", data={"file": (io.BytesIO(b"x"), "x.pkl")}, headers=HERE, content_type="multipart/form-data"
     )
     assert refused.status_code == 400
-    assert "files of this kind" in refused.get_data(as_text=True)
+    assert ".parquet" in refused.get_data(as_text=True)

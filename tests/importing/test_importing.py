@@ -15,7 +15,7 @@ from log_files import cells, trainer_state, write
 import cptlaw as cl
 from cptlaw.cli import main
 from cptlaw.errors import CptlawError, DataError
-from cptlaw.importing import Reader, options, reader, readers
+from cptlaw.importing import Reader, patterns, reader, readers
 from cptlaw.importing.history import History, Record
 from cptlaw.importing.names_of_losses import eval_of, is_eval_loss
 
@@ -122,14 +122,14 @@ def test_a_runs_table_comes_back_as_it_is(tmp_path):
 
 def test_nothing_recognised_tells_what_was_looked_for(tmp_path):
     write(tmp_path / "notes.txt", "nothing of interest")
-    with pytest.raises(DataError, match="the format is not recognised") as raised:
+    with refused(DataError, str(tmp_path)) as raised:
         cl.import_logs(tmp_path)
     for kind in readers():
         assert kind.looks_for in str(raised.value)
     assert "Traceback" not in str(raised.value)
-    with pytest.raises(DataError, match="no such file or folder"):
+    with refused(DataError, "absent"):
         cl.import_logs(tmp_path / "absent")
-    with pytest.raises(DataError, match="found nothing that looks like NeMo log"):
+    with refused(DataError, "NeMo log"):
         cl.import_logs(tmp_path, log_format="nemo")
 
 
@@ -191,7 +191,7 @@ def test_the_command_line(outputs, tmp_path, capsys):
     printed = capsys.readouterr()
     found = json.loads(printed.out)
     assert (found["rows"], found["runs"], found["evals"]) == (12, 2, ["source", "target"])
-    assert "read as Hugging Face Trainer" in printed.err
+    assert "Hugging Face Trainer" in printed.err
     with pytest.raises(SystemExit) as ended:
         main([*arguments[:-4], "--map", "loss"])
     assert ended.value.code == 2
@@ -260,12 +260,12 @@ def test_names_are_cut_as_by_a_regular_expression(literals, name, is_any):
     inner = [f"(?P<{field}>{'.*?' if field.startswith('any') else '[^/]+?'})" for field in names]
     expression = literals[0] + "".join(part + literal for part, literal in zip(inner, literals[1:], strict=True))
     expected = re.fullmatch(expression, name, re.DOTALL)
-    assert options._fields_of(pattern, name) == (expected and expected.groupdict())
+    assert patterns.match_pattern(pattern, name) == (expected and expected.groupdict())
 
 
 def test_a_long_name_of_a_run_is_cut_at_once():
     pattern = "-".join(f"{{any{place}}}" for place in range(9)) + "x"
-    assert options._fields_of(pattern, "-" * 4000) is None
+    assert patterns.match_pattern(pattern, "-" * 4000) is None
 
 
 class TestOddSources:
@@ -322,7 +322,7 @@ def test_a_table_that_somebody_wrote_into_is_kept(outputs, tmp_path):
     runs = cl.import_logs(outputs, place, **how)
     assert runs.path == tmp_path / "runs-2.csv"
     assert place.read_text() == by_hand
-    assert any("is left as it is: written to" in note for note in runs.notes)
+    assert any(not lacks(note, str(place), "runs-2.csv") for note in runs.notes)
     assert cl.import_logs(outputs, place, force=True, **how).path == place
     assert len(first) < len(runs)
 
