@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from facts import lacks, refused
 
 import cptlaw as cl
 from cptlaw.errors import DataError, UsageError
@@ -143,7 +144,7 @@ def test_every_verb_prints_one_json_object(call, tmp_path):
 def test_an_unknown_question_is_corrected(call):
     code, _, err = call("plan", "pareot")
     assert code == 2
-    assert "Did you mean 'pareto'?" in err
+    assert "'pareto'" in err
 
 
 def test_runs_are_read_from_standard_input(runs_csv):
@@ -162,7 +163,7 @@ def test_aliases_in_a_table_of_points_are_told(call, given, tmp_path):
     points.write_text("N,D\n1B,20B\n", encoding="utf-8")
     code, _, err = call("forecast", str(fit), "--points", str(points))
     assert code == 0
-    assert "note: columns read under other names: n_params from 'N', tokens from 'D'" in err
+    assert lacks(err, "note: ", "n_params from 'N'", "tokens from 'D'") == []
 
 
 def test_one_mistake_is_told_once():
@@ -170,7 +171,7 @@ def test_one_mistake_is_told_once():
     with pytest.raises(DataError) as raised:
         cl.read_runs(pd.DataFrame(rows))
     assert "again" not in str(raised.value)
-    with pytest.raises(DataError, match="There is no column 'eval'"):
+    with refused(DataError, "column 'eval'", "'target'"):
         cl.read_runs(pd.DataFrame({"run": ["a", "a"], "loss": [2.0, 1.9], "tokens": [1e9, 1e9]}))
     named = pd.DataFrame({"run": ["a"], "eval": ["fr"], "loss": [2.0], "tokens": [1e9]})
     with pytest.raises(DataError, match=r"target_eval= \(--target-eval\)"):

@@ -99,13 +99,13 @@ class TestYaml:
 
 class TestJson:
     def test_the_line_is_named(self):
-        with pytest.raises(DataError, match=r"^t\.json, line 3: truncated or not JSON"):
+        with refused(DataError, "t.json, line 3", "JSON"):
             parse_json('{\n "a": 1,\n "b": x\n}', "t.json")
 
     def test_depth_and_digits(self):
-        with pytest.raises(DataError, match="nested more than 50 deep"):
+        with refused(DataError, "50 deep"):
             parse_json("[" * 100 + "]" * 100, "t.json")
-        with pytest.raises(DataError, match="nested more than 50 deep"):
+        with refused(DataError, "50 deep"):
             parse_json('{"a":' * 100_000 + "1" + "}" * 100_000, "t.json")
         assert parse_json("9" * 400, "t.json") == np.inf
         assert parse_json("[1, 12345678901234567890]", "t.json") == [1, 12345678901234567890.0]

@@ -4,6 +4,7 @@ import math
 import re
 
 import pytest
+from facts import refused
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -68,7 +69,7 @@ def test_refuses_and_names_what_it_was_for(text):
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_refuses_numbers_that_are_not_finite(value):
-    with pytest.raises(UsageError, match="not a finite number"):
+    with refused(UsageError, repr(value)):
         parse_quantity(value)
 
 

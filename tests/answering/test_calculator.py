@@ -2,6 +2,7 @@
 
 import importlib.util
 import math
+import re
 import shutil
 from pathlib import Path
 
@@ -170,7 +171,7 @@ def test_what_nothing_keeps_is_said_with_what_is_in_reach(page):
     reachable = answer["best_reachable"]
     assert found["least"] == pytest.approx(reachable.get("limit", reachable["forgetting"]), abs=1e-6)
     page.fill("#limit", "-30")
-    assert page.inner_text("#sentence") == "No mix keeps these limits"
+    assert not re.search(r"\d", page.inner_text("#sentence"))  # no mix is named
 
 
 @pytest.mark.parametrize(

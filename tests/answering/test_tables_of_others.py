@@ -93,7 +93,7 @@ def test_a_column_for_each_amount_of_data():
     assert (len(runs), runs.frame["run"].nunique()) == (450, 30)
     assert runs.frame["tokens"].max() == 1_638_400 * 512
     assert runs.frame["n_params"].min() == 60_506_624
-    assert any("are read as samples" in note for note in runs.notes)
+    assert any("samples" in note for note in runs.notes)
 
 
 def test_an_export_of_a_tracker_whose_names_are_paths(tmp_path, capsys):

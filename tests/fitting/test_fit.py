@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cases import design
+from facts import refused
 from independent import scipy_fit, summed_huber
 
 import cptlaw as cl
@@ -167,7 +168,7 @@ def test_bad_restraint(restraint, words):
 
 
 def test_restraint_cannot_name_what_a_constraint_mode_computes():
-    with pytest.raises(UsageError, match="C follows from other parameters"):
+    with refused(UsageError, "--fix C", "monotone=paper"):
         cl.fit("dcpt-l3:monotone=paper", design("dcpt-l3"), on="target", fix={"C": 0.1}, restraint="none")
     assert (
         cl.fit("dcpt-l1:monotone=paper", design("dcpt-l1"), on="target", fix={"C": 0.1}, restraint="none").params["C"]
@@ -179,7 +180,7 @@ def test_restraint_cannot_name_what_a_constraint_mode_computes():
 def test_one_level_columns_are_refused_with_what_they_cost(column, lost):
     frame = design("ptpp-floor")
     frame[column] = frame[column].iloc[0]
-    with pytest.raises(FitError, match=f"column {column} has one level .*{lost}"):
+    with refused(FitError, f"column {column} ", lost):
         cl.fit("ptpp-floor", frame, on="target", restraint="none")
 
 
@@ -189,7 +190,7 @@ def test_one_level_is_fine_where_its_parameters_are_held():
 
 
 def test_too_few_points_are_refused():
-    with pytest.raises(FitError, match="3 points cannot determine the 5"):
+    with refused(FitError, "3 points", "the 5"):
         cl.fit("chinchilla", design("chinchilla").iloc[[0, 8, 16]], on="target", restraint="none")
 
 

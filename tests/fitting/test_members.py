@@ -129,9 +129,9 @@ def test_a_ratio_that_rows_do_not_see_has_a_prior_and_its_file_loads(runs, tmp_p
     fit = cl.fit("chinchilla:bend=1.5", runs, "target", ROWS)
     assert fit.options.restraint.priors["B"] == Prior(1.0, pytest.approx(np.log(20)), "ratio")
     assert cl.load_fit(fit.save(tmp_path / "fit.json")).options == fit.options
-    with pytest.raises(cl.errors.UsageError, match="follows from other parameters"):
+    with refused(cl.errors.UsageError, "--prior B", "bend=1.5"):
         cl.fit("chinchilla:bend=1.5", runs, "target", ROWS, prior=["B=1:3:log"])
-    with pytest.raises(cl.errors.UsageError, match="not searched as a ratio"):
+    with refused(cl.errors.UsageError, "--prior B", "ratio"):
         cl.fit("chinchilla", runs, "target", ROWS, prior=["B=1:3:ratio"])
 
 

@@ -1,6 +1,7 @@
 """Stores of trackers, written by the real packages."""
 
 import pytest
+from facts import refused
 from tracker_logs import written_by
 
 import cptlaw as cl
@@ -65,5 +66,5 @@ def test_a_damaged_wandb_file_is_refused(offline, tmp_path):
     whole = bytearray(next(offline.rglob("*.wandb")).read_bytes())
     whole[len(whole) // 2] ^= 0xFF
     (tmp_path / "run-a.wandb").write_bytes(whole)
-    with pytest.raises(DataError, match=r"run-a\.wandb: a checksum is wrong"):
+    with refused(DataError, "run-a.wandb", "checksum"):
         cl.import_logs(tmp_path / "run-a.wandb")

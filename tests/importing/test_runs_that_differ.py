@@ -81,7 +81,7 @@ def test_a_table_of_settings_says_what_no_log_says(tmp_path):
     assert cells(runs, "run", "replay", "n_params", "data")[::2] == [["a", 0.1, 124e6, "x"], ["b", 0.3, 124e6, "y"]]
     with refused(UsageError, "--settings", "'b'"):
         cl.import_logs(folder, settings=write(tmp_path / "one.csv", "run,replay\na,10%\n"))
-    with pytest.raises(DataError, match=r"row 3: run 'a' again"):
+    with refused(DataError, "row 3", "'a'"):
         cl.import_logs(folder, settings=write(tmp_path / "twice.csv", "run,replay\na,10%\na,20%\n"))
 
 
@@ -104,10 +104,10 @@ def test_runs_that_end_without_a_number_or_collapse_are_left_out(tmp_path, ends)
     folder = logs(tmp_path, good=[3.0, 2.8, 2.7], lost=[3.0, 2.6, ends])
     runs = cl.import_logs(folder)
     assert set(runs.frame["run"]) == {"good"}
-    assert any("1 of 2 runs are left out: 'lost'" in note for note in runs.notes)
+    assert any(not lacks(note, "1 of 2 runs", "'lost'") for note in runs.notes)
     kept = cl.import_logs(folder, all_runs=True, mapping={"loss:target": "eval_loss"}, pattern="{domain}")
     assert set(kept.frame["run"]) == {"good", "lost"}
-    with pytest.raises(DataError, match="no run is left"):
+    with refused(DataError, "lost"):
         cl.import_logs(folder / "lost.jsonl")
 
 
@@ -121,13 +121,13 @@ def test_one_run_that_goes_on_is_read_and_said(tmp_path):
     write(tmp_path / "export.csv", "Name,State,tokens,eval/fr_loss\na,running,1e6,2.5\n")
     runs = cl.import_logs(tmp_path / "export.csv")
     assert len(runs) == 1
-    assert any("no run has finished: 'a' is running" in note for note in runs.notes)
+    assert any(not lacks(note, "'a'", "running") for note in runs.notes)
 
 
 def test_a_run_that_stops_early_is_said(tmp_path):
     history = {"global_step": 10, "max_steps": 100, "log_history": [{"step": 10, "eval_loss": 2.5}]}
     write(tmp_path / "a" / "trainer_state.json", history)
-    assert any("stops at step 10 of 100" in note for note in cl.import_logs(tmp_path).notes)
+    assert any("10 of 100" in note for note in cl.import_logs(tmp_path).notes)
 
 
 class TestTrainingLossesAlone:
@@ -168,7 +168,7 @@ class TestTrainingLossesAlone:
         assert len(runs) == 20
         expected = 3.0 - runs.frame["step"] / 400
         assert (runs.frame["loss"] - expected).abs().max() < 0.005  # of batches .1 up and down
-        assert any("the mean of 20 logged values" in note for note in runs.notes)
+        assert any("20 logged values" in note for note in runs.notes)
 
 
 def test_bits_per_byte_count_where_no_loss_is_there(tmp_path):

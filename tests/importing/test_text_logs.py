@@ -32,7 +32,7 @@ def test_megatron_logs(tmp_path):
         ["validation", 1020, 2.601, 20 * 512 * 2048, 3.8e-5],
         ["test", 1020, 2.7, 20 * 512 * 2048, 3.8e-5],
     ]
-    assert any("1.04858e+09 tokens at step 1000 count as pre-training" in note for note in runs.notes)
+    assert any(not lacks(note, "1.04858e+09 tokens", "step 1000") for note in runs.notes)
     whole = cl.import_logs(tmp_path, seq_length=2048)
     assert cells(whole, "tokens")[0] == [517120 * 2048]
     assert set(runs.frame["replay"]) == {0.34}
@@ -40,7 +40,7 @@ def test_megatron_logs(tmp_path):
     assert cells(by_step, "tokens")[0] == [10 * 512 * 2048]
     plain = cl.import_logs(tmp_path)
     assert cells(plain, "tokens")[0] == [1010 * 512 * 2048]
-    assert any("step x global_batch_size 512 x seq_length 2048, from its settings" in note for note in plain.notes)
+    assert any(not lacks(note, "global_batch_size 512", "seq_length 2048") for note in plain.notes)
 
 
 def test_a_rate_that_was_not_taken_is_said(tmp_path):

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cases import Case
+from facts import refused
 
 import cptlaw as cl
 from cptlaw.errors import UsageError
@@ -59,7 +60,7 @@ def test_bend_recovers_its_parameters():
 
 
 def test_bend_is_not_fitted():
-    with pytest.raises(UsageError, match="q is not fitted"):
+    with refused(UsageError, "1.7", "1, 1.5, 2 or 3"):
         law("chinchilla:bend=1.7")
 
 

@@ -195,7 +195,7 @@ def test_base_loss_is_looked_up_by_size_budget_and_domain():
     table = [run, other_size, other_budget, of_all, of_other]
     assert measured(pd.concat([*table, of_domain]), "dcpt-cross-k2").loc["law", "k2"] == pytest.approx(2.6 - 1.8)
     assert measured(pd.concat(table), "dcpt-cross-k2").loc["law", "k2"] == pytest.approx(2.7 - 1.8)
-    with pytest.raises(DataError, match="no loss at tokens = 0, neither its own nor one of its 1B base model"):
+    with refused(DataError, "tokens = 0", "1B"):
         measured(pd.concat([run, other_size, other_budget, of_other]), "dcpt-cross-k2")
     own = pd.concat([curve(ptpp=31.0), of_domain])
     assert measured(own, "dcpt-cross-k2").loc["law", "k2"] == pytest.approx(2.5 - 1.8)
@@ -244,22 +244,22 @@ def test_no_column_domain():
 
 def test_a_run_of_no_or_of_two_domains():
     frame = curve().assign(domain=["law", "law", "math", "math"])
-    with pytest.raises(DataError, match="run 'a' has more than one domain"):
+    with refused(DataError, "run 'a'", "more than one"):
         measured(frame)
-    with pytest.raises(DataError, match="run 'a' has rows without a domain"):
+    with refused(DataError, "run 'a'", "without"):
         measured(frame.assign(domain=["law", "law", None, None]))
 
 
 def test_no_run_that_is_long_enough_or_of_the_set_up():
     with refused(DataError, "'law'", "'a'", "131.1M"):
         measured(curve(tokens=[1e9, 2e9, 3e9]), "dcpt-cross-k1")
-    with pytest.raises(DataError, match="run 'a' is not of the set-up"):
+    with refused(DataError, "run 'a'", "probe_replay"):
         measured(curve(), probe_replay=0.3)
 
 
 def test_domains_without_a_common_set_up():
     frame = pd.concat([curve(), curve("b", "math", replay=0.1)])
-    with pytest.raises(DataError, match="no size and replay at which runs of all domains"):
+    with refused(DataError, "(law, math)"):
         measured(frame)
 
 
@@ -296,7 +296,7 @@ def test_rows_without_coefficients():
     with pytest.raises(DataError, match=r"needs the column 'k2'.*law\.attach"):
         law("dcpt-cross-k3").predict(params_of("dcpt-cross-k3"), ROW.drop(columns="k2"))
     for name, value in (("k1", 0.0), ("k2", -0.1), ("k2", np.nan), ("k3", 0.0), ("k3", np.inf)):
-        with pytest.raises(DataError, match=f"needs {name} in every row"):
+        with refused(DataError, f" {name} "):
             law("dcpt-cross-k4").predict(params_of("dcpt-cross-k4"), ROW.assign(**{name: value}))
 
 
@@ -310,9 +310,9 @@ def test_attach():
     assert "k1" not in points
     with refused(DataError, "'laws'", "'law'"):
         chosen.attach(pd.DataFrame({"domain": ["laws"]}), known)
-    with pytest.raises(DataError, match="several sets of coefficients"):
+    with refused(DataError, "'law'", "one row"):
         chosen.attach(points, known.assign(k1=[2.0, 2.1, 1.0]))
-    with pytest.raises(DataError, match="coefficients has no column 'k2'"):
+    with refused(DataError, "coefficients", "'k2'"):
         chosen.attach(points, known.drop(columns="k2"))
     with refused(DataError, "'domain'"):
         chosen.attach(points.drop(columns="domain"), known)
@@ -427,7 +427,7 @@ def test_recovers_from_given_coefficients(name):
 
 def test_one_domain_cannot_tell_what_domains_do(pooled):
     runs = pooled[pooled["domain"] == "law"]
-    with pytest.raises(FitError, match=r"column k1 has one level.*cannot determine F, mu"):
+    with refused(FitError, "column k1 ", "F, mu"):
         cl.fit("dcpt-cross-k1", runs, on="target", starts=2, restraint="none")
     for k3 in (0.3, -0.3):
         given = runs.assign(k1=2.0, k2=0.5, k3=k3)

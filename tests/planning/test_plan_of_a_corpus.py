@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from facts import refused
 
 import cptlaw as cl
 
@@ -89,10 +90,10 @@ def test_a_corpus_that_is_not_named_or_not_there_is_refused(fits, probed):
             cl.plan.trade_off(target, source, **asked, domain=domain)
     with pytest.raises(cl.UsageError, match="c, french, python"):
         cl.forecast(target, POINT, domain="frensh")
-    with pytest.raises(cl.UsageError, match="one of the two"):
+    with refused(cl.UsageError, "domain (--domain)", "points"):
         cl.forecast(target, f"{POINT},domain=c", domain="c")
     pooled = cl.fit("dcpt-l1", probed, on="target", starts=2)
-    with pytest.raises(cl.UsageError, match="for runs on one corpus"):
+    with refused(cl.UsageError, "domain (--domain)", "dcpt-l1", "--where"):
         cl.forecast(pooled, POINT, domain="french")
 
 

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from facts import refused
 from schedule_truths import FOUR_RUNS, RUN, SOURCE, TARGET
 
 import cptlaw as cl
@@ -109,9 +110,9 @@ def test_a_score_out_of_reach_blocks(fits, scores):
 def test_what_sees_no_schedule_is_refused_or_said(fits, scores, runs):
     asked = {"vary": "peak", "schedules": RUN, "interval": None}
     only = fit_all_scores(runs[0], ["mmlu"], law_name="score-sigmoid:through=source", losses={"source": fits[1]})
-    with pytest.raises(UsageError, match=r"no law of mmlu reads a loss of this plan \(target\)"):
+    with refused(UsageError, "scores (--score)", "mmlu", "(target)"):
         cl.plan.schedule(fits[0], scores=only, min_score="mmlu=30%", **asked)
-    with pytest.raises(UsageError, match="no fit of a score"):
+    with refused(UsageError, "scores (--score)", "--on BENCHMARK"):
         cl.plan.schedule(*fits, scores=fits[0], min_score="target=30%", **asked)
     with pytest.raises(UsageError, match="Give base_score="):
         cl.plan.schedule(*fits, scores=scores, max_drop="mmlu=1pt", **asked)

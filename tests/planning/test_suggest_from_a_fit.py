@@ -39,5 +39,4 @@ def test_a_fit_in_the_place_of_runs_is_named(fit, tmp_path, call):
     path = str(fit.save(tmp_path / "t.json"))
     code, _, err = call("answer", path, "--n-params", "125K", "--tokens", "1M")
     assert code == 2
-    assert "this is a fit of cptlaw" in err
     assert f"plan min-tokens --target {path}" in err

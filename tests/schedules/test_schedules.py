@@ -238,7 +238,7 @@ class TestShapes:
             run.phases = ()
 
     def test_order_of_phases(self):
-        with pytest.raises(UsageError, match="pretrain stands after cpt"):
+        with refused(UsageError, "phases: ", "pretrain", "cpt"):
             Schedule([Phase("cpt", 5, "constant", peak=1e-4), Phase("pretrain", 5, "constant", peak=1e-4)])
         with pytest.raises(UsageError, match="ends at 0"):
             Schedule([Phase("pretrain", 5, "linear", peak=1e-4), Phase("cpt", 5, "linear")])
@@ -263,11 +263,11 @@ class TestLog:
         assert found.lr[100:].tolist() == [2e-4, 1e-4, 1e-4, 1e-4]
 
     def test_logs_that_cannot_be_read(self):
-        with pytest.raises(UsageError, match="Expected each step once"):
+        with refused(UsageError, "step 1 follows step 1"):
             Schedule.from_lr([0, 1, 1], [1e-4, 1e-4, 2e-4])
         with pytest.raises(UsageError, match="begins at step 500"):
             Schedule.from_lr([500, 501, 502], [1e-4, 1e-4, 1e-4])
-        with pytest.raises(UsageError, match="no row has both"):
+        with refused(UsageError, "no row"):
             Schedule.from_lr([0, 1], [np.nan, np.nan])
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from facts import refused
 
 import cptlaw as cl
 from cptlaw.errors import UsageError
@@ -161,5 +162,5 @@ def test_refusals(call, message):
 
 def test_cross_domain_truths_refuse_a_small_index():
     params = {**TRUTH.params, "F": 1e-3, "mu": 1.5, "w2": 2.0}
-    with pytest.raises(UsageError, match="choose a larger K"):
+    with refused(UsageError, "'law'", "K = 0.1"):
         simulate.cross_domain_truths("dcpt-cross-k3", params, {"law": 0.1})

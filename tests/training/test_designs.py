@@ -67,7 +67,7 @@ def test_falling_schedules_run_each_budget_by_itself_down_to_any_end(recipe, tmp
         (phase,) = job.definition["phases"]
         assert (phase["schedule"], phase["end"]) == (schedule, pytest.approx(1e-3))
         assert job.definition["steps"] == [0, phase["steps"]]
-    with pytest.raises(DataError, match="Known: wsd, constant, cosine, linear"):
+    with refused(DataError, "cosin", "wsd, constant, cosine, linear"):
         load_sweep(recipe(pretrain={**RECIPE["pretrain"], "schedule": "cosin"}))
 
 
@@ -162,9 +162,9 @@ def test_mixes_of_several_corpora_with_pools_end_in_columns(recipe, tmp_path):
     tokens = mixed["tokens"].max()
     assert float(epochs["new"]) == pytest.approx(0.5 * tokens / 512, rel=0.05)
     assert float(epochs["third"]) < 1
-    with pytest.raises(DataError, match=r"the weights sum to 0\.9"):
+    with refused(DataError, "0.9"):
         load_sweep(recipe(text=text, adapt={**adapt, "mixes": [{"old": 0.4, "new": 0.5}]}))
-    with pytest.raises(DataError, match="no mix reads 'old'"):
+    with refused(DataError, "'old'", "pools"):
         load_sweep(recipe(text=text, adapt={**adapt, "mixes": [{"new": 1}], "pools": {"old": 5}}))
 
 

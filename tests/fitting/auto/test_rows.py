@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from facts import lacks
 
 import cptlaw as cl
 from cptlaw.fitting.auto.rows import choose_rows, without_lone_base_models
@@ -59,8 +60,8 @@ def test_it_is_said_which_rule_left_points_out():
     mixed = pd.concat([curve("a"), curve("b", [20, 60, 125, 1000]).assign(lr=np.nan)])
     said = [one.message for one in choose_rows(cl.read_runs(mixed), "target", None).findings]
     assert len(said) == 2
-    assert said[0].startswith("3 points within twice the warm-up")
-    assert said[1].startswith("2 points in the first tenth")
+    assert lacks(said[0], "3 points", "warm-up") == []
+    assert lacks(said[1], "2 points", "tenth") == []
 
 
 def test_base_models_of_sizes_without_cpt_are_fitted_to_the_source_loss_alone():

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from facts import refused
 
 import cptlaw as cl
 from cptlaw.errors import DataError
@@ -38,7 +39,7 @@ def fitted():
     [("n_params=400M,tokens=8B,ptpp=300,lr_peak=1e-3", "replay"), ("n_params=400M,tokens=8B,replay=.1", "ptpp")],
 )
 def test_a_mix_or_budget_that_is_not_named_is_asked_for(fitted, at, name):
-    with pytest.raises(DataError, match=f"needs the column {name!r}.*Say which, as in {name}="):
+    with refused(DataError, f"{name!r}", f"{name}="):
         fitted.forecast(at)
 
 

@@ -80,11 +80,11 @@ def test_log_and_share_priors_survive_the_file_and_refuse_nonsense(tmp_path):
     )
     again = cl.load_fit(fit.save(tmp_path / "fit.json"))
     assert again.options.restraint.priors == fit.options.restraint.priors
-    with pytest.raises(cl.UsageError, match="no share of the loss"):
+    with refused(cl.UsageError, "--prior alpha", "E, A, B"):
         cl.fit("chinchilla", runs(12), on="target", prior=["alpha=0.35:0.3:share"], restraint="none")
-    with pytest.raises(cl.UsageError, match="needs a positive mean"):
+    with refused(cl.UsageError, "--prior alpha=-1", "logarithm"):
         cl.fit("chinchilla", runs(12), on="target", prior=["alpha=-1:0.3:log"], restraint="none")
-    with pytest.raises(cl.UsageError, match="Did you mean 'log'"):
+    with refused(cl.UsageError, "'lg'", "'log'"):
         cl.fit("chinchilla", runs(12), on="target", prior=["alpha=1:0.3:lg"], restraint="none")
 
 
@@ -120,7 +120,9 @@ def test_far_in_tokens_per_parameter_is_a_warning_though_both_inputs_are_inside(
     size = float(data["n_params"].min()) * 1.01
     row = fit.forecast({"n_params": [size], "tokens": [min(200 * size, float(data["tokens"].max()))]}).iloc[0]
     assert ("warning", "extrapolation") in codes(row["findings"])
-    assert any("tokens per parameter, fitted up to" in finding.message for finding in row["findings"])
+    assert any(
+        finding.code == "extrapolation" and "tokens per parameter" in finding.message for finding in row["findings"]
+    )
     assert not fit.forecast(data.iloc[[3]]).iloc[0]["findings"]
 
 
@@ -274,7 +276,7 @@ def test_what_was_learned_can_leave_a_study_out():
     assert learned_prior("size_exponent", without="gadre") == part
     with refused(cl.UsageError, "'gadre'"), leaving_out("gadr"):
         pass
-    with pytest.raises(cl.UsageError, match="no prior was learned"):
+    with refused(cl.UsageError, "'size_exponen'", "'size_exponent'"):
         learned_prior("size_exponen")
 
 

@@ -209,7 +209,7 @@ def test_an_exponential_shift_is_within_the_law():
 
 def test_constant_rates_alone_do_not_determine_annealing():
     rows = tissue_rows()
-    with pytest.raises(FitError, match=r"column s2 has one level .* cannot determine C"):
+    with refused(FitError, "column s2 ", " C"):
         cl.fit("lr-annealing", rows[rows["run"] == "constant"], on="val", schedules=TISSUE, restraint="none")
     held = cl.fit(
         "lr-annealing", rows[rows["run"] == "constant"], on="val", schedules=TISSUE, fix={"C": 0.41}, restraint="none"
@@ -251,9 +251,7 @@ def test_long_curves_are_thinned_without_a_trace():
         "lr-annealing", exact.assign(loss=exact["loss"] * np.exp(noise)), on="val", schedules=run, restraint="none"
     )
     assert fit.params == pytest.approx(truth, rel=0.02)
-    assert any(
-        "100K points of 1 long curves" in finding.message or finding.code == "thinned" for finding in fit.findings
-    )
+    assert any(finding.code == "thinned" for finding in fit.findings)
 
 
 def test_thinning_keeps_short_curves_and_phases_apart():

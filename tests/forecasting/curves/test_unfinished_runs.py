@@ -184,9 +184,9 @@ def test_a_log_without_run_names_and_one_plan(log, found):
     nameless = log.drop(columns="run")
     said = cl.forecast_run(nameless, {"a": PLAN})
     assert said.points["loss"].tolist() == found.points["loss"].tolist()
-    with pytest.raises(UsageError, match="no column run, and there are 2 schedules"):
+    with refused(UsageError, "column run", "2 schedules"):
         cl.forecast_run(nameless, {"a": PLAN, "b": PLAN})
-    with pytest.raises(DataError, match="this step of this eval again"):
+    with refused(DataError, "row 40"):
         cl.forecast_run(pd.concat([nameless, nameless]), {"a": PLAN})
 
 
@@ -199,7 +199,7 @@ def test_questions_that_make_no_sense(log):
     finished = curve("a", PLAN, "source", [2000, 6000, 10_000])
     with pytest.raises(UsageError, match="finished"):
         cl.forecast_run(finished, {"a": PLAN})
-    with pytest.raises(UsageError, match="no run of DataFrame has a schedule"):
+    with refused(UsageError, "DataFrame", " a;", " b."):
         cl.forecast_run(log, {"b": PLAN})
     with pytest.raises(UsageError, match="Did you mean"):
         cl.forecast_run(log, {"a": PLAN}, "aa")
@@ -208,11 +208,11 @@ def test_questions_that_make_no_sense(log):
     short = Schedule([PLAN.phases[0], Phase("cpt", 3000, "cosine", peak=2e-4)])
     with refused(DataError, "step 3200", "3000"):
         cl.forecast_run(log, {"a": short})
-    with pytest.raises(DataError, match="expected a whole number of optimiser steps"):
+    with refused(DataError, "row 0", "step is 200.5"):
         cl.forecast_run(log.assign(step=log["step"] + 0.5), {"a": PLAN})
     with pytest.raises(DataError, match="no column step"):
         cl.forecast_run(log.iloc[[0]].drop(columns="step"), {"a": PLAN})
-    with pytest.raises(DataError, match="neither source nor target"):
+    with refused(DataError, "'val'", "'a'"):
         cl.forecast_run(log[log["eval"] == "source"].assign(eval="val"), {"a": PLAN})
     with pytest.raises(UsageError, match="has no priors"):
         cl.forecast_run(log, {"a": PLAN}, law_name="multi-power")
@@ -243,7 +243,7 @@ class TestCommandLine:
         code, said = self.run(capsys, "forecast", "--run", "log.csv", "--schedules", "plan.json", "--interval", "0.5")
         assert not code
         assert "40%" in said.out
-        assert "50% interval of a loss measured" in said.out
+        assert "50% interval" in said.out
 
     @pytest.mark.parametrize(
         ("words", "says"),

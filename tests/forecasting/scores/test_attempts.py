@@ -98,7 +98,7 @@ def test_a_fit_takes_the_name_and_the_table_stays_what_it_was(runs):
 def test_too_few_or_too_distant_attempts_are_refused(runs):
     frame = runs.frame
     one = cl.read_runs(frame[frame["metric"].astype(str).isin(["loss", "pass@1"])])
-    with pytest.raises(cl.DataError, match="has pass@1 alone, which does not say"):
+    with refused(cl.DataError, "'humaneval:pass@50'", "pass@10"):
         cl.fit("auto", one, on="humaneval:pass@50")
     with refused(cl.DataError, "10 times", "pass@1, pass@10, pass@100"):
         cl.fit("auto", runs, on="humaneval:pass@5000")

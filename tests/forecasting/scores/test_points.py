@@ -95,7 +95,7 @@ def test_the_limit_in_points_moves_the_plan(runs):
     assert never.feasible_from["min mmlu"] == pytest.approx(never.best_reachable["score mmlu"])
     with pytest.raises(cl.UsageError, match="--score gsm8k"):
         cl.plan.trade_off(fits["target"], fits["source"], min_score="gsm8k=10%", **asked)
-    with pytest.raises(cl.UsageError, match="no fit of a score"):
+    with refused(cl.UsageError, "scores (--score)", "--on BENCHMARK"):
         cl.plan.trade_off(fits["target"], fits["source"], min_score="target=10%", **asked | {"scores": fits["target"]})
 
 
@@ -124,7 +124,7 @@ def test_limits_in_points_cut_the_front_and_judge_the_split(runs):
     broken = cl.plan.allocate(fits["target"], min_score="mmlu=94%", risk=0.9, **split)
     assert broken.blocking == ("min mmlu",)
     assert broken.n_params == kept.n_params
-    with pytest.raises(cl.UsageError, match="no limit was given"):
+    with refused(cl.UsageError, "risk (--risk)", "limit"):
         cl.plan.allocate(fits["target"], risk=0.9, **split)
 
 
@@ -163,5 +163,5 @@ def test_a_limit_that_cannot_be_read_names_the_option_of_the_command_line():
         points("gsm8k=160%", "min_score")
     with refused(UsageError, "150", "100%"):
         points("gsm8k=150", "min_score")
-    with pytest.raises(UsageError, match=r"=60: more than 1\. Write 60% for a score"):
+    with refused(UsageError, "=60", "60%"):
         points("gsm8k=60", "min_score")

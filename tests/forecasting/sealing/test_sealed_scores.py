@@ -46,14 +46,14 @@ def test_zero_is_a_score_and_no_loss(tmp_path):
     zero = {**known, "loss": 0.0, "lo": 0.0, "hi": 0.01, "metric": "accuracy", "score": 0.0}
     seal = cl.register({"points": [zero], "interval": 0.9}, tmp_path / "zero.json")
     assert cl.load_seal(tmp_path / "zero.json") == seal
-    with pytest.raises(cl.DataError, match="Expected a score from 0 to 1"):
+    with refused(cl.DataError, "1.2", "0 to 1"):
         cl.register({"points": [{**zero, "loss": 1.2}], "interval": 0.9}, tmp_path / "above.json")
-    with pytest.raises(cl.DataError, match="Expected a loss in nats, above zero"):
+    with refused(cl.DataError, "0.0", "nats"):
         cl.register({"points": [{**known, "loss": 0.0}], "interval": 0.9}, tmp_path / "loss.json")
 
 
 def test_a_score_is_nothing_that_a_plan_minimises(fit, runs):
     with refused(cl.UsageError, "'gsm8k'", "--score"):
         cl.plan.trade_off(fit, fit, n_params=1e9, ptpp=100, tokens=3e9, min_score="gsm8k=20%")
-    with pytest.raises(cl.UsageError, match="Expected a fit of a loss"):
+    with refused(cl.UsageError, "'gsm8k'", "scores="):
         cl.plan.mix(fit, tokens=3e9)
