@@ -126,6 +126,17 @@ def parse_pairs(texts: Iterable[str], option: str, expected: str, between: str |
     return result
 
 
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """Return a number of things in words.
+
+    Examples
+    --------
+    >>> counted(1, "run"), counted(2, "run"), counted(2, "loss", "losses")
+    ('1 run', '2 runs', '2 losses')
+    """
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
 def format_quantity(value: float, digits: int = 3) -> str:
     """Print a count of parameters, tokens or FLOPs the way people say it.
 

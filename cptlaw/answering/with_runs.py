@@ -39,7 +39,7 @@ from cptlaw.runs import Runs, questions
 from cptlaw.runs.schema import COLUMNS
 from cptlaw.schedules import SchedulesLike
 from cptlaw.schedules.valley import advised_by_runs
-from cptlaw.units import format_quantity
+from cptlaw.units import counted, format_quantity
 
 AUTO = "auto"
 WITHOUT_RISK = ("feasible", "replay", "tokens", "flops", "lr_peak")
@@ -251,7 +251,7 @@ def with_known_doubt(question: Asked, fits: Iterable[Fit]) -> tuple[Asked, list[
     note = Finding(
         "warning",
         "few-runs",
-        f"{runs} {'run' if runs == 1 else 'runs'} cannot say how runs differ: limits are kept by the forecasts "
+        f"{counted(runs, 'run')} cannot say how runs differ: limits are kept by the forecasts "
         f"themselves, as likely as not.",
         f"Add runs: from {MIN_RUNS} on limits are kept with a probability.",
     )

@@ -18,6 +18,7 @@ from cptlaw.planning.loss import EVEN, Loss, LossBase
 from cptlaw.planning.options import label
 from cptlaw.planning.scenario import Measure, PlanQuestion, options_of
 from cptlaw.planning.solve import Best, Limit, Points, Space, solve
+from cptlaw.units import counted
 
 UNBOUNDED = 1.0  # in log loss: a margin this wide is that of a loss that the data does not bound
 ROUNDS = 8
@@ -350,6 +351,6 @@ def check_risk(risk: float | None, limits: Sequence[Limit]) -> None:
     for limit in limits:
         if not limit.loss.knows_doubt:
             raise UsageError(
-                f"risk (--risk): the {limit.loss.role} fit has {limit.loss.n_runs} runs, which cannot say how runs "
-                f"differ. Fit on at least three, or let the forecasts themselves keep the limits: without it."
+                f"risk (--risk): the {limit.loss.role} fit has {counted(limit.loss.n_runs, 'run')}, which cannot say "
+                f"how runs differ. Fit on at least three, or let the forecasts themselves keep the limits: without it."
             )

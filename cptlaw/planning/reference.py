@@ -51,7 +51,7 @@ from cptlaw.laws.calculus import Array
 from cptlaw.planning.loss import Loss, as_fit
 from cptlaw.planning.scenario import ReferenceKind
 from cptlaw.runs.metrics import unit_of
-from cptlaw.units import format_quantity
+from cptlaw.units import counted, format_quantity
 
 SAME = 1e-6  # relative difference up to which two sizes or budgets are one
 UNLIKE = 0.01  # relative difference from which a loss that was given contradicts the runs
@@ -324,8 +324,8 @@ def _by_base_law(source: Loss, base_law: object) -> Reference:
     note = Finding(
         "info",
         "reference-base-law",
-        f"forgetting counts from {fitted.law.spec}, fitted on {fitted.n_points} base models: {loss:.4f} nats per "
-        f"token, not a measurement.{_measured_too(source)}",
+        f"forgetting counts from {fitted.law.spec}, fitted on {counted(fitted.n_points, 'base model')}: {loss:.4f} "
+        f"nats per token, not a measurement.{_measured_too(source)}",
         BETTER,
         remedy=Remedy("base_source_loss"),
     )
@@ -345,9 +345,9 @@ def fit_base_law(source_fit: Forecaster) -> LawFit:
         base = _base_models(source_fit).groupby(["n_params", "ptpp"], as_index=False)["loss"].mean()
         if len(base) < LEAST_BASE_MODELS:
             raise UsageError(
-                f"reference='base-law': the source fit came with {len(base)} base models, and a law of base models "
-                f"needs at least {LEAST_BASE_MODELS}, over several sizes and budgets. Add rows with tokens = 0, or "
-                f"give base_source_loss= (--base-source-loss)."
+                f"reference='base-law': the source fit came with {counted(len(base), 'base model')}, and a law of base "
+                f"models needs at least {LEAST_BASE_MODELS}, over several sizes and budgets. Add rows with tokens = 0, "
+                f"or give base_source_loss= (--base-source-loss)."
             )
         chosen = law("ptpp-base")
         rows = base.reset_index(drop=True).assign(run=[f"base-{i}" for i in range(len(base))])

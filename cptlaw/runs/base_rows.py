@@ -10,6 +10,7 @@ import pandas as pd
 from cptlaw.runs.convert import hashable, row_codes, to_numbers
 from cptlaw.runs.raw_table import ROW, RawTable
 from cptlaw.runs.tracker_names import words_of
+from cptlaw.units import counted
 
 # Words that make a name that of a loss before training, where the rest of it is the name of another column of losses.
 BASE_WORDS = frozenset("base before initial init start pretrained pt zero".split())
@@ -55,7 +56,7 @@ def named_bases(raw: RawTable) -> RawTable:
     # One name for all base models would make them one run.
     names = run.where(~is_base | ~run.duplicated(keep=False), [f"{name} ({row})" for row, name in run.items()])
     frame = raw.frame.assign(**{places[0]: names, places[1]: raw.frame[places[1]].astype(object).where(~is_base, 0)})
-    return raw.reshaped(frame, f"{int(is_base.sum())} rows without tokens are base models by their name: tokens 0")
+    return raw.reshaped(frame, f"{counted(int(is_base.sum()), 'row')} without tokens, base models by name: tokens 0")
 
 
 def base_rows(raw: RawTable, losses: Mapping[str, str] | None) -> RawTable:

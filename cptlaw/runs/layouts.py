@@ -16,7 +16,7 @@ from cptlaw.runs.question import NotUnderstoodError, as_flag
 from cptlaw.runs.raw_table import ROW, RawTable
 from cptlaw.runs.schema import canonical_name
 from cptlaw.runs.tracker_names import AMOUNTS, PERCENT
-from cptlaw.units import NUMBER
+from cptlaw.units import NUMBER, counted
 
 MOST_SETTINGS, LEAST_KNOWN = 60, 3  # rows of a table that lies on its side, and of these by a name that is known
 LEAST_MERGED = 6  # rows of a table with merged cells; in a small one an empty cell is a slip
@@ -191,7 +191,7 @@ def without_failed(raw: RawTable) -> RawTable:
     if not columns:
         return raw
     frame = raw.frame[left] if long is not None else raw.frame.assign(**columns)
-    return raw.reshaped(frame, f"left out: {count} losses that say {join_names(map(repr, words))}")
+    return raw.reshaped(frame, f"left out: {counted(count, 'loss', 'losses')} that say {join_names(map(repr, words))}")
 
 
 def without_unfinished(raw: RawTable) -> RawTable:

@@ -21,7 +21,7 @@ from cptlaw.runs.questions import questions
 from cptlaw.runs.read import ShapedTable, open_questions, shape_table
 from cptlaw.runs.schema import COLUMNS, canonical_name, corpus_of, normal_name
 from cptlaw.runs.table import Runs, RunsLike
-from cptlaw.units import format_quantity
+from cptlaw.units import counted, format_quantity
 
 UNUSED = "not used"
 OF_BASE = ", base model"
@@ -113,7 +113,8 @@ class Reading(Result):
         if self.runs is None:
             return f"{self.label}: not understood"
         state = "understood" if self.understood else "not understood"
-        return f"{self.label}: {len(self.runs)} losses of {self.runs.frame['run'].nunique()} runs, {state}"
+        losses, runs = counted(len(self.runs), "loss", "losses"), counted(self.runs.frame["run"].nunique(), "run")
+        return f"{self.label}: {losses} of {runs}, {state}"
 
     @property
     def lines(self) -> list[Line]:

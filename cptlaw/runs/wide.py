@@ -17,6 +17,7 @@ from cptlaw.runs.numbers import checked_numbers
 from cptlaw.runs.problems import Problems
 from cptlaw.runs.raw_table import RawTable
 from cptlaw.runs.schema import COLUMNS
+from cptlaw.units import counted
 
 MEAN_OFF = 1e-3  # by which a mean that was rounded may miss
 
@@ -91,7 +92,9 @@ def wide_to_long(raw: RawTable, losses: Mapping[str, str] | None, scores: Mappin
         named = ", ".join(map(repr, [*losses.values(), *scores.values()]))
         raise DataError(f"{raw.label}: the columns {named} hold no loss in any row.")
     if without := rest.index.difference(frame.index).tolist():
-        notes.append(f"left out: {len(without)} rows without any loss (row {join_names(map(str, without), 4)})")
+        notes.append(
+            f"left out: {counted(len(without), 'row')} without any loss (row {join_names(map(str, without), 4)})"
+        )
     return raw.reshaped(frame, *notes)
 
 

@@ -21,6 +21,7 @@ from unittest import mock
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 import cptlaw as cl
 from cptlaw.errors import CptlawError
@@ -116,9 +117,9 @@ def draws(name: str, runs: Runs, count: int, most: int = 6) -> Iterator[Draw]:
         chosen = of.sample(min(int(rng.integers(1, most + 1)), len(of)), random_state=int(rng.integers(1 << 30)))
         base = frame["tokens"] == 0
         if not every:
-            base &= frame.set_index(list(KEYS)).index.isin(chosen.set_index(list(KEYS)).index)
+            base &= from_bases_of(frame, chosen)
         few = replace(runs, frame=runs.frame[(frame["run"].astype(str).isin(chosen["run"]) | base).to_numpy()])
-        far = ends[~ends.set_index(list(KEYS)).index.isin(chosen.set_index(list(KEYS)).index)]
+        far = ends[~from_bases_of(ends, chosen)]
         asked = far.sample(min(ASKED, len(far)), random_state=int(rng.integers(1 << 30))).drop(columns="run")
         try:
             fits = {role: cl.fit(few, on=names[role]) for role in ROLES}
@@ -126,6 +127,12 @@ def draws(name: str, runs: Runs, count: int, most: int = 6) -> Iterator[Draw]:
             print(f"{name}, {len(chosen)} runs: not fitted, {error}")
             continue
         yield Draw(name, kind, "all" if every else "own", len(chosen), fits, asked)
+
+
+def from_bases_of(rows: pd.DataFrame, runs: pd.DataFrame) -> NDArray[np.bool_]:
+    """Return which rows start from the base models of some runs, or are these."""
+    at, models = (pd.MultiIndex.from_frame(one[list(KEYS)]) for one in (rows, runs))
+    return np.asarray(at.isin(models))
 
 
 def last_rows(frame: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:

@@ -33,6 +33,7 @@ from cptlaw.laws.parameters import short_specs
 from cptlaw.result import Line, Table
 from cptlaw.runs.points import as_points
 from cptlaw.schedules import Schedule, read_schedules
+from cptlaw.units import counted
 
 ONE_SEARCH = ("objective", "n_starts", "n_agree", "rank", "n_free")  # what the search of one law tells
 
@@ -226,7 +227,11 @@ class Average(Fit):
         residual = 100 * float(np.sqrt(np.mean(self.residuals() ** 2)))
         return [
             ("weights", self.why),
-            ("data", f"{self.n_points} points of {self.n_runs} runs, root mean square residual {residual:.3g}%"),
+            (
+                "data",
+                f"{counted(self.n_points, 'point')} of {counted(self.n_runs, 'run')}, root mean square residual "
+                f"{residual:.3g}%",
+            ),
         ]
 
     @property

@@ -44,7 +44,7 @@ from cptlaw.progress import track
 from cptlaw.runs import Runs
 from cptlaw.runs.schema import mix_columns
 from cptlaw.schedules import SchedulesLike
-from cptlaw.units import input_text
+from cptlaw.units import counted, input_text
 
 STARTS = 4  # of each law: with a prior on every parameter, searches agree
 FEW_ROWS = 4  # below which a forecast is what other studies say, moved to these rows
@@ -149,11 +149,12 @@ def _with_study_prior(fit: Average, rows: Chosen, table: Runs, about: StudyPrior
         if len(both):
             prior = replace(prior, novelty=float(np.log(both["loss_target"] / both["loss_source"]).mean()))
     told = f"of a shift of kind {prior.shift}" if prior.shift else "of shifts of any kind, for none was told"
+    leave = "leaves" if fit.n_runs == 1 else "leave"
     note = Finding(
         "info",
         "studies-as-prior",
-        f"{fit.n_runs} runs leave open much that studies of others have seen {told}: what those say counts as a prior, "
-        "less with every run.",
+        f"{counted(fit.n_runs, 'run')} {leave} open much that studies of others have seen {told}: what those say "
+        "counts as a prior, less with every run.",
         "Say what the new text is; more runs of your own count more than any study.",
         remedy=Remedy("shift", prior.shift or "language"),
     )

@@ -19,6 +19,7 @@ from cptlaw.runs.kinds import kinds
 from cptlaw.runs.order import in_order
 from cptlaw.runs.schema import MIX, mix_columns
 from cptlaw.runs.sweeps import mistuned, mistuned_runs
+from cptlaw.units import counted
 
 # Warm-up of the rate, and the jump of losses that it brings, are no part of any law without schedules. Where the rate
 # of each point is known, points up to twice its warm-up are left out; where it is not, those in the first tenth of a
@@ -133,9 +134,8 @@ def choose_rows(table: Runs, on: str, where: str | None, all_schedules: bool = F
         findings.append(Finding("info", "read-as-cpt", f"read as continual pre-training: {reason}.", advice))
     merged = frame.get("merge_weight", pd.Series(1.0, frame.index)).fillna(1.0) < 1
     if (all_schedules or not is_cpt) and (merged := merged & (frame.get("tokens", 1) != 0)).any():
-        message = (
-            f"{int(merged.sum())} rows of merges with the base model are left out: no law here reads their weight."
-        )
+        rows_of = counted(int(merged.sum()), "row")
+        message = f"left out: {rows_of} of merges with the base model, whose weight no law here reads."
         findings.append(Finding("info", "merges", message, "Hold them beside the answer's alternatives."))
         rows = replace(rows, frame=(frame := frame[~merged]))
     if not is_cpt or "tokens" not in frame.columns:
@@ -194,8 +194,8 @@ def choose_rows(table: Runs, on: str, where: str | None, all_schedules: bool = F
                 Finding(
                     "info",
                     "transient",
-                    f"{int(early.sum())} points {where_they_lie} are left out: the rate is still warming up there, or "
-                    "the loss jumps from its raising.",
+                    f"left out: {counted(int(early.sum()), 'point')} {where_they_lie}, where the rate is still warming "
+                    "up, or the loss jumps from its raising.",
                     "To forecast so early a point, fit a law by name.",
                     remedy=Remedy("law"),
                 )
@@ -298,8 +298,8 @@ def without_lone_base_models(rows: Chosen, role: Role) -> Chosen:
     finding = Finding(
         "info",
         "base-rows",
-        f"{int((~kept).sum())} rows of base models of sizes without CPT are not fitted: what they lose on the target "
-        "corpus says little of adapted models.",
+        f"not fitted: {counted(int((~kept).sum()), 'row')} of base models of sizes without CPT, whose losses on the "
+        "target corpus say little of adapted models.",
         "Nothing: their source losses are fitted.",
     )
     return rows.without(kept, finding)

@@ -31,7 +31,7 @@ from cptlaw.fitting.solving.problem import Problem
 from cptlaw.fitting.solving.training_rows import training_rows
 from cptlaw.laws.base import Role
 from cptlaw.laws.calculus import Array
-from cptlaw.units import format_quantity
+from cptlaw.units import counted, format_quantity
 
 MOST_SHARE = 1 / 3  # of the rows that may be left out
 LEAST_KEPT = 7
@@ -74,8 +74,8 @@ def without_under_trained(rows: Chosen, role: Role) -> Chosen:
     if kept.all():
         return rows
     message = (
-        f"{int((~kept).sum())} rows below {np.exp(edge):.3g} tokens per parameter are left out: their losses lie far "
-        "above what the others forecast, as those of runs too short for their warm-up or batch do."
+        f"left out: {counted(int((~kept).sum()), 'row')} below {np.exp(edge):.3g} tokens per parameter, whose losses "
+        "lie far above what the others forecast, as those of runs too short for their warm-up or batch do."
     )
     advice = "To fit them all the same, name a law with restraint none."
     finding = Finding("info", "under-trained", message, advice)
@@ -104,8 +104,8 @@ def _without_short_pretraining(rows: Chosen, role: Role) -> Chosen:
     finding = Finding(
         "info",
         "under-trained",
-        f"{int((~kept).sum())} rows of base models below {least} tokens of pre-training are left out: their losses "
-        "lie far below what the others forecast, as those of models do that have only begun to learn.",
+        f"left out: {counted(int((~kept).sum()), 'row')} of base models below {least} tokens of pre-training, whose "
+        "losses lie far below what the others forecast, as those of models do that have only begun to learn.",
         "To fit them all the same, name a law with restraint none.",
         remedy=Remedy("law"),
     )

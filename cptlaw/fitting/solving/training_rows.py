@@ -18,6 +18,7 @@ from cptlaw.runs import Runs
 from cptlaw.runs.order import in_order
 from cptlaw.runs.schema import corpus_of
 from cptlaw.schedules import Schedule, SchedulesLike
+from cptlaw.units import counted
 
 _ALONG = ("run", "phase", "step", "loss")
 _TABLE_INPUTS = ("n_params", "tokens", "replay", "ptpp")
@@ -94,7 +95,9 @@ def training_rows(
     findings: tuple[Finding, ...] = ()
     if total > len(rows) and not chosen.on_base_models:
         findings = (
-            Finding("info", "base-rows", f"{total - len(rows)} rows with tokens = 0 (base models) are not fitted."),
+            Finding(
+                "info", "base-rows", f"not fitted: {counted(total - len(rows), 'row')} with tokens = 0 (base models)."
+            ),
         )
     frame = in_order(rows.frame, [*chosen.inputs, "loss", "run"])
     return TrainingRows(chosen, frame, table.role(name), name, findings)

@@ -19,6 +19,7 @@ from cptlaw.fitting.uncertainty.profile import noise, profiles
 from cptlaw.fitting.uncertainty.traces import BOTH_SIDES
 from cptlaw.laws.calculus import Array
 from cptlaw.runs.points import PointsLike
+from cptlaw.units import counted
 
 MIN_RUNS = 3  # fewer runs cannot say how runs differ
 LARGEST = math.log(2.0)  # half-width in log loss from which an interval says nothing
@@ -35,7 +36,7 @@ def without_intervals(fit: LawOnRows) -> Finding | None:
         "no-interval",
         "the parameters were given, not fitted, so that nothing says how sure the loss is."
         if fit.status == "given"
-        else f"{fit.n_runs} runs cannot say how runs differ, so the loss is not bounded.",
+        else f"{counted(fit.n_runs, 'run')} cannot say how runs differ, so the loss is not bounded.",
         f"Fit at least {MIN_RUNS} runs.",
     )
 
@@ -87,7 +88,7 @@ def method(fit: LawOnRows) -> str:
     if not fit.n_points:
         return "none, for the parameters were given, not fitted"
     if fit.n_blocks < MIN_RUNS:
-        return f"none, for {fit.n_runs} runs cannot say how runs differ"
+        return f"none, for {counted(fit.n_runs, 'run')} cannot say how runs differ"
     return (
         f"profile of the objective along the forecast, the noise of one measurement, and what the law's form may miss "
         f"beyond the fitted rows: about {usual_rate(fit):.2g} % of the loss per e-fold, from rollouts in "

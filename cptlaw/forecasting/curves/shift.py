@@ -25,6 +25,7 @@ from cptlaw.result import Line, Result
 from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.table import RunsLike
 from cptlaw.schedules import SchedulesLike, areas, read_schedules
+from cptlaw.units import counted
 
 FORMS = ("power", "exponential")
 AGAINST = ("s1_cpt", "step")
@@ -157,7 +158,7 @@ class ShiftFit(Result):
     def lines(self) -> list[Line]:
         """Parameters, and how well they fit."""
         values = ", ".join(f"{name} {value:.4g}" for name, value in self.params.items())
-        return [("parameters", values), ("fit", f"R2 {self.r2:.4f}, {self.n_points} points")]
+        return [("parameters", values), ("fit", f"R2 {self.r2:.4f}, {counted(self.n_points, 'point')}")]
 
 
 def fit_shift(

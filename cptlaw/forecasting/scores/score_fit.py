@@ -26,7 +26,7 @@ from cptlaw.laws.combined_law import CombinedLaw
 from cptlaw.laws.score_law import Array
 from cptlaw.result import Line, Table
 from cptlaw.runs.points import PointsLike, as_points
-from cptlaw.units import format_percent, parse_probability
+from cptlaw.units import counted, format_percent, parse_probability
 
 LEAST_WEIGHT = 0.01  # of a member, below which the doubt about its loss moves the score too little to be computed
 HEAVY = 0.05  # weight of a member from which its scatter counts as that of the runs
@@ -356,8 +356,8 @@ class ScoreFit(Saved):
             ("weights", rolled),
             (
                 "data",
-                f"{self.n_points} scores of {self.n_runs} runs, {self.n_items:g} questions each, chance "
-                f"{format_percent(self.chance)}, root mean square residual {residual:.2g} points",
+                f"{counted(self.n_points, 'score')} of {counted(self.n_runs, 'run')}, {self.n_items:g} questions each, "
+                f"chance {format_percent(self.chance)}, root mean square residual {residual:.2g} points",
             ),
         ]
 

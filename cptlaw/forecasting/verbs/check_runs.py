@@ -27,6 +27,7 @@ from cptlaw.runs.points import PointsLike, as_points, in_tokens
 from cptlaw.runs.table import RunsLike
 from cptlaw.schedules import SchedulesLike
 from cptlaw.signatures import spell_out
+from cptlaw.units import counted
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -69,8 +70,8 @@ class Check(Result):
     def title(self) -> str:
         """What the law would find, in one line."""
         return (
-            f"{self.law.spec} on {self.on}: {self.n_points} points of {self.n_runs} runs identify "
-            f"{'all' if self.rank == self.n_free else f'at best {self.rank}'} of {self.n_free} free parameters"
+            f"{self.law.spec} on {self.on}: {counted(self.n_points, 'point')} of {counted(self.n_runs, 'run')} "
+            f"identify {'all' if self.rank == self.n_free else f'at best {self.rank}'} of {self.n_free} free parameters"
         )
 
     @property

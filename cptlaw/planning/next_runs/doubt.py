@@ -24,6 +24,7 @@ from cptlaw.fitting.solving.blocks import trainings
 from cptlaw.fitting.solving.identifiability import jacobian
 from cptlaw.fitting.uncertainty.intervals import MIN_RUNS
 from cptlaw.laws.calculus import Array
+from cptlaw.units import counted
 
 if TYPE_CHECKING:
     from cptlaw.fitting.fit import Fit
@@ -97,8 +98,8 @@ def doubt(fit: Fit, before: pd.Series, probability: float) -> Doubt:
     """
     if fit.n_runs < MIN_RUNS:
         raise DataError(
-            f"{fit.n_runs} runs cannot say how runs differ, so there is no interval to shrink; at least {MIN_RUNS} are "
-            f"needed. Add runs at other sizes, mixes or budgets first."
+            f"{counted(fit.n_runs, 'run')} cannot say how runs differ, so there is no interval to shrink; at least "
+            f"{MIN_RUNS} are needed. Add runs at other sizes, mixes or budgets first."
         )
     centre = float(np.log(before["loss"]))
     scatter = fit.scatter(probability)
