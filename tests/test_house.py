@@ -40,14 +40,14 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 # A ceiling goes down with its room; to raise one is a decision, and its commit says what a user gets for it.
 CEILINGS = {
     "words, files, results": 1352,
-    "answering": 2321,
+    "answering": 2358,
     "cli": 1007,
     "examples": 33,
-    "fitting": 6343,
+    "fitting": 6408,
     "forecasting": 3964,
     "importing": 2131,
     "laws": 3742,
-    "planning": 5071,
+    "planning": 5169,
     "reporting": 2239,
     "runs": 5016,
     "schedules": 599,
