@@ -254,17 +254,20 @@ def _still(role: str, name: str, rows: pd.DataFrame, several: bool) -> Finding |
     adapted = _adapted(rows)
     loss = adapted["loss"].to_numpy(dtype=float)
     settings = [one for one in SETTINGS if one in adapted.columns]
-    if len(adapted) < 3 or len(adapted[settings].drop_duplicates()) < 2:
+    if len(rows) < 3 or len(adapted[settings].drop_duplicates()) < 2:
         return None
-    if np.ptp(loss) <= 1e-9 * loss.max():
+    measured = loss if len(loss) > 2 else rows["loss"].to_numpy(dtype=float)  # two that agree may do so by chance
+    if np.ptp(measured) <= 1e-9 * loss.max():
         # Runs may have been trained until a target loss was reached; no plan ends at one source loss.
         return Finding(
             "warning" if role == "target" and several else "error",
             "equal-losses",
-            f"all {len(loss)} losses of {name!r} are {loss[0]:.6g}, whatever size, tokens and mix are.",
+            f"all {len(measured)} losses of {name!r} are {loss[0]:.6g}, whatever size, tokens and mix are.",
             "Look which column holds the losses, and how they were joined; if runs were stopped at this loss, forecast "
             "the other eval alone.",
         )
+    if len(adapted) < 3:
+        return None
     base = rows["loss"].to_numpy(dtype=float)[(rows["tokens"] == 0).to_numpy()] if "tokens" in rows else np.zeros(0)
     at_base, moves = float(np.mean(np.isin(loss, base))), _most_moved(adapted)
     over = float(adapted["tokens"].max() / adapted["tokens"].min()) if "tokens" in adapted.columns else 1.0

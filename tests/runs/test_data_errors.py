@@ -54,6 +54,7 @@ def test_mistakes_are_noticed():
         (8811, 891, "outlier-rows"),  # of three rows
         (8811, 621, "little-from-size"),  # base models alone are alike else: no error before the mistake
         (5101, 180, "replay-reversed"),  # the smallest size alone has 50 % of replay: no error before the mistake
+        (8124, 155, "equal-losses"),  # of two runs and their base model
         (9411, 208, "above-base"),  # all shares of old data above 90 %, and the source loss rises by 20 %
         (9411, 649, "size-out-of-line"),  # of three sizes the smallest, so that the largest seems off
         (9411, 862, "little-from-size"),  # the larger of two sizes learns the new corpus no better
