@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
+from cptlaw.errors import join_names
 from cptlaw.runs.convert import hashable, row_codes, to_numbers
 from cptlaw.runs.raw_table import ROW, RawTable
 from cptlaw.runs.tracker_names import words_of
@@ -46,10 +47,12 @@ def named_bases(raw: RawTable) -> RawTable:
         return raw
     places = [raw.taken[name] for name in ("run", "tokens")]
     tokens = to_numbers(raw.frame[places[1]])[0]
-    is_base = np.isnan(tokens)
-    if not is_base.any() or is_base.all() or (tokens == 0).any():
-        return raw
+    is_base, stated = np.isnan(tokens), tokens == 0
     run = hashable(raw.frame[places[0]])
+    if stated.any():
+        return _told_apart(raw, run.where(stated & ~run.isin(run[~stated])))
+    if not is_base.any() or is_base.all():
+        return raw
     is_base[is_base] = [bool(BASE_WORDS & words_of(str(name))) for name in run[is_base]]
     if not is_base.any():
         return raw
@@ -57,6 +60,28 @@ def named_bases(raw: RawTable) -> RawTable:
     names = run.where(~is_base | ~run.duplicated(keep=False), [f"{name} ({row})" for row, name in run.items()])
     frame = raw.frame.assign(**{places[0]: names, places[1]: raw.frame[places[1]].astype(object).where(~is_base, 0)})
     return raw.reshaped(frame, f"{counted(int(is_base.sum()), 'row')} without tokens, base models by name: tokens 0")
+
+
+def _told_apart(raw: RawTable, run: pd.Series) -> RawTable:
+    """Return a table whose base models of several sizes or budgets are runs of their own, whatever they are called.
+
+    Parameters
+    ----------
+    run
+        The names of the runs that have rows at tokens 0 alone, missing elsewhere.
+    """
+    keys = [raw.taken[name] for name in OF_BASE if name in raw.taken and name != "eval"]
+    if not keys or not run.notna().any():
+        return raw
+    values = pd.DataFrame({name: to_numbers(raw.frame[name])[0] for name in keys}, index=run.index)
+    several = run.isin(run[(values.groupby(run).transform("nunique") > 1).any(axis=1)].dropna())
+    if not several.any():
+        return raw
+    place, model = raw.taken["run"], row_codes(values)
+    own = [f"{name} ({code})" for name, code in zip(run, model, strict=True)]
+    frame = raw.frame.assign(**{place: raw.frame[place].astype(object).where(~several, own)})
+    count = len(np.unique(model[several]))
+    return raw.reshaped(frame, f"{count} base models of one name are told apart by {join_names(keys)}")
 
 
 def base_rows(raw: RawTable, losses: Mapping[str, str] | None) -> RawTable:

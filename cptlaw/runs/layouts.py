@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import join_names
-from cptlaw.runs.convert import hashable, texts_in, to_numbers, with_cells
+from cptlaw.runs.convert import MISSING_WORDS, hashable, texts_in, to_numbers, with_cells
 from cptlaw.runs.naming import loss_columns
 from cptlaw.runs.question import NotUnderstoodError, as_flag
 from cptlaw.runs.raw_table import ROW, RawTable
@@ -140,7 +140,7 @@ def parts_as_shares(raw: RawTable) -> RawTable:
     choices = [f"replay={place}", f"replay=1-{place}"]
     first, other = choices if float(result.frame[place].mean()) <= 1 / 2 else choices[::-1]
     raise NotUnderstoodError(
-        f"{raw.label}: column {place!r} holds both parts of the mix, as in {raw.frame[place].iloc[0]!r}. Say "
+        f"{raw.label}: column {place!r} holds both parts of the mix, as in {raw.frame[place].dropna().iloc[0]!r}. Say "
         f"{as_flag(choices[0])} if the first is the old text's, {as_flag(choices[1])} if the second is.",
         [first, other],
     )
@@ -151,14 +151,18 @@ def _mapped(
 ) -> RawTable:
     """Return a table with the cells of a form replaced: in each column, or in shares that have no other cells."""
     texts, columns = raw.naming.text_columns, {}
+    # A base model has no mix of its own.
+    tokens = raw.taken.get("tokens")
+    untrained = np.zeros(len(raw.frame), dtype=bool) if tokens is None else ~(to_numbers(raw.frame[tokens])[0] > 0)
     shares = [*raw.free, *([raw.taken["replay"]] if "replay" in raw.taken else [])]
     for name in shares if whole else map(str, raw.frame.columns):
         cells = raw.frame[name]
         if name in texts or pd.api.types.is_numeric_dtype(cells):
             continue
-        known = {cell.strip(): form.fullmatch(cell) for cell in texts_in(cells)}
+        empty = np.array([_is_missing(one) or str(one).strip().lower() in MISSING_WORDS for one in cells], dtype=bool)
+        known = {cell.strip(): form.fullmatch(cell) for cell in texts_in(cells[~empty])}
         read = {cell: value(match) for cell, match in known.items() if match}
-        unread = len(read) < len(known) or None in read.values() or cells.isna().any()
+        unread = len(read) < len(known) or None in read.values() or (empty & ~untrained).any()
         if read and not (whole and unread):
             columns[name] = with_cells(cells, read)
     if not columns:

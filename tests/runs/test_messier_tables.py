@@ -219,6 +219,21 @@ def test_what_is_proposed_reads_the_truth(write, tmp_path):
     np.testing.assert_allclose(found[KEYS[1:]].astype(float), true[KEYS[1:]], rtol=1e-6)
 
 
+@pytest.mark.parametrize("tokens", ["0", "-", ""])
+def test_base_models_without_a_mix_leave_both_parts_of_the_runs_to_be_read(tokens):
+    """The column was offered as a method or a domain: one dash hid that all else are parts of a hundred."""
+    table = wide().astype({"tokens": object, "lr_peak": object})
+    mixes = [f"{100 * (1 - share):.0f}/{100 * share:.0f}" for share in table["replay"]]
+    models = table.groupby(["n_params", "ptpp"])[["source_loss", "target_loss"]].min().add(0.01).reset_index()
+    rows = models.assign(run="base model", tokens=tokens, lr_peak="-", **{"mix (new/old)": "-"})
+    both = pd.concat([table.assign(**{"mix (new/old)": mixes}).drop(columns="replay"), rows], ignore_index=True)
+    assert [one.choices[0] for one in cl.read(both).open] == ["replay=1-mix (new/old)"]
+    read = cl.read_runs(both, columns={"replay": "1-mix (new/old)"}).frame
+    trained = read[read["tokens"] > 0].drop_duplicates("run").set_index("run")["replay"]
+    np.testing.assert_allclose(trained[wide()["run"]].astype(float), wide()["replay"], rtol=1e-9)
+    assert (read["tokens"] == 0).sum() == 2 * len(models)
+
+
 @pytest.mark.parametrize("one_name", [True, False])
 def test_base_models_below_the_runs_are_the_reference(one_name):
     table = wide()
