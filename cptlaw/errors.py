@@ -62,7 +62,12 @@ def name_hint(name: object, known: Iterable[str]) -> str:
 def require_type(value: object, kinds: type | tuple[type, ...], name: str, expected: str) -> None:
     """Refuse an argument of another type."""
     if not isinstance(value, kinds):
-        raise UsageError(f"{name}: found {quote(value)}. Expected {expected}.")
+        raise wrong_type(value, name, expected)
+
+
+def wrong_type(value: object, name: str, expected: str) -> UsageError:
+    """Return the error of an argument of another type than the expected one."""
+    return UsageError(f"{name}: found {quote(value)}. Expected {expected}.")
 
 
 def refuse_others(given: Iterable[str], known: Iterable[str], verb: str) -> None:

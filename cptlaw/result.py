@@ -63,7 +63,7 @@ class Table:
     def of(
         cls,
         frame: pd.DataFrame,
-        formats: Mapping[str, Callable[[Any], str]] | None = None,
+        formats: Mapping[str, Callable[..., str]] | None = None,
         caption: str = "",
         note: str = "",
     ) -> Table:

@@ -54,12 +54,12 @@ def plan(
     whole = {name: end for name, end in WHOLE_RANGE.items() if name not in question.given}
     if within_runs.feasible:
         return within_runs
-    if not whole or not within_runs.mix.reads_replay:
+    if not whole or not within_runs.fitted_mix.reads_replay:
         return _with_end(question, within_runs)
     if question.kind == "limited-data" and "max_replay" in whole:
         # All the more replay of as many new tokens is a longer run: none is planned that the runs do not reach.
-        longest = 1.0 - given["target_tokens"] / within_runs.mix.tokens_in_reach
-        whole["max_replay"] = min(max(longest, within_runs.mix.high), MOST_OF_LIMITED)
+        mix = within_runs.fitted_mix
+        whole["max_replay"] = min(max(1.0 - mix.given.target_tokens / mix.tokens_in_reach, mix.high), MOST_OF_LIMITED)
     over_all_shares = _best(question, fits, {**given, **whole})
     if not over_all_shares.feasible:
         return _with_end(question, over_all_shares)
@@ -71,9 +71,9 @@ def plan(
 
 def _with_end(question: Asked, refused: MixPlan) -> MixPlan:
     """Return a refusal that says where the search for longer runs ended, unless that was asked for."""
-    most = refused.mix.tokens_in_reach
+    most = refused.fitted_mix.tokens_in_reach
     if question.kind == "limited-data" and "max_replay" not in question.given:
-        remedy, ended = Remedy("max_replay", format_percent(MOST_OF_LIMITED)), refused.mix.high < MOST_OF_LIMITED
+        remedy, ended = Remedy("max_replay", format_percent(MOST_OF_LIMITED)), refused.fitted_mix.high < MOST_OF_LIMITED
     else:
         remedy, ended = Remedy("tokens"), question.kind == "min-tokens" and question.spendable is None
     if not ended:
@@ -92,7 +92,7 @@ def _with_end(question: Asked, refused: MixPlan) -> MixPlan:
 
 def _replay_beyond_runs(within_runs: MixPlan, over_all_shares: MixPlan) -> Finding:
     """Say that only a share of replay beyond those that were run keeps the limits."""
-    low, high, needed = within_runs.mix.low, within_runs.mix.high, over_all_shares.replay or 0.0
+    low, high, needed = within_runs.fitted_mix.low, within_runs.fitted_mix.high, over_all_shares.replay or 0.0
     return Finding(
         "warning",
         "replay-beyond-runs",

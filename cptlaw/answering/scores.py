@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from cptlaw.answering.question import Asked
 from cptlaw.errors import DataError, did_you_mean
 from cptlaw.findings import Finding
+from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.fit_cache import FITS, what_decides
-from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.forecasting.scores import fit_all_scores
 from cptlaw.forecasting.scores.check_scores import check_scores
 from cptlaw.forecasting.scores.derived import with_derived
+from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.runs import Runs
 from cptlaw.schedules import SchedulesLike
 
@@ -23,8 +23,8 @@ def fitted_scores(
     where: str | None,
     seed: int,
     schedules: SchedulesLike | None,
-    losses: Mapping[str, Forecaster] | None = None,
-) -> tuple[dict[str, Any], list[Finding]]:
+    losses: Mapping[str, Fit] | None = None,
+) -> tuple[dict[str, ScoreFit], list[Finding]]:
     """Fit the scores that limits name, and say which of them carry no signal.
 
     Without a limit in points no score is fitted.

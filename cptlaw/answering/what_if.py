@@ -28,7 +28,7 @@ NEXT_SIZES = 2  # the nearest that the runs have, one on either side where there
 
 def point_of(question: Asked, plan: MixPlan) -> dict[str, float]:
     """Return the inputs of laws at a planned mix."""
-    known = getattr(plan.mix, "target", None)
+    known = getattr(plan.fitted_mix, "target", None)
     point = {**question.law_inputs, **({} if known is None else known.known)}  # a size that stands for a measured one
     point |= {"tokens": plan.tokens, "replay": plan.replay}
     point[LOSS] = question.base_source_loss  # where it was given, the forecast hears of it too
@@ -43,7 +43,7 @@ def what_if(question: Asked, fits: Mapping[str, Fit], planned: MixPlan) -> tuple
     if not changed:
         return ()
     rows = pd.DataFrame([values for _, values in changed])
-    losses = {f"{loss.role}_loss": loss.predict(rows) for loss in planned.mix.losses}
+    losses = {f"{loss.role}_loss": loss.predict(rows) for loss in planned.fitted_mix.losses}
     result = []
     for place, (change, values) in enumerate(changed):
         mix: dict[str, Any] = {
@@ -81,13 +81,13 @@ def by_replay(
         {"replay": share, "tokens": spent, "flops": FLOPS_PER_PARAMETER_TOKEN * question.n_params * spent}
         for share, spent in zip(SHARES, map(float, tokens), strict=True)
     ]
-    for loss in planned.mix.losses:
+    for loss in planned.fitted_mix.losses:
         ends = loss.forecast({"replay": shares, "tokens": tokens}, INTERVAL).losses
         for place, row in enumerate(rows):
             of_loss = {end: values[place] for end, values in ends.items()}
             point = {"replay": shares[place], "tokens": tokens[place]}
             row |= {f"{loss.role}_loss{end}": value for end, value in of_loss.items()}
-            if loss.role == "source" and (how := planned.mix.forgetting) is not None:
+            if loss.role == "source" and (how := planned.fitted_mix.forgetting) is not None:
                 share = replace(how, measure="relative")
                 row |= {f"forgetting{end}": value for end, value in share.ends(point, of_loss, INTERVAL).items()}
             if loss.role == "target" and base_target_loss is not None:

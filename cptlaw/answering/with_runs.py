@@ -27,6 +27,7 @@ from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.fitting.auto.average import Average
 from cptlaw.fitting.fit import Fit
+from cptlaw.fitting.point_covariance import ONE_SD
 from cptlaw.fitting.study_prior import StudyPrior
 from cptlaw.fitting.uncertainty.intervals import MIN_RUNS
 from cptlaw.forecasting.scores.score_fit import ScoreFit
@@ -138,14 +139,14 @@ def _rate_and_batch(question: Asked, fits: Mapping[str, Fit], planned: MixPlan) 
 
 def _reference(question: Asked, planned: MixPlan) -> Mapping[str, object] | None:
     """Return from which loss forgetting counts, and one standard deviation of the doubt about it, in nats."""
-    if planned.mix.forgetting is None:
+    if planned.fitted_mix.forgetting is None:
         return None
-    reference = planned.mix.forgetting.reference
+    reference = planned.fitted_mix.forgetting.reference
     measured = "measured" if reference.kind == "measured" else "estimated"
     return {
         "kind": measured if question.base_source_loss is None else "given",
         "loss": reference.loss,
-        "sd": reference.sd,
+        "sd": reference.loss * reference.half_width(ONE_SD),
     }
 
 
@@ -241,7 +242,7 @@ def _unread_columns_with(frame: pd.DataFrame, word: str) -> list[str]:
     return [name for name in names if word in name.lower() and "per" not in re.split(r"[\W_]+", name.lower())]
 
 
-def with_known_doubt(question: Asked, fits: Iterable[Fit]) -> tuple[Asked, list[Finding]]:
+def with_known_doubt(question: Asked, fits: Iterable[Fit | ScoreFit]) -> tuple[Asked, list[Finding]]:
     """Return the question without a probability where too few runs say how runs differ."""
     fits = tuple(fits)
     runs = min(int(fit.n_runs) for fit in fits)

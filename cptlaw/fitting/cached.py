@@ -3,29 +3,61 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from functools import wraps
-from typing import Any, TypeVar, cast
+from functools import partial, wraps
+from typing import Protocol, TypeAlias, TypeVar, TypeVarTuple, Unpack, cast, runtime_checkable
 
-FunctionOfFit = TypeVar("FunctionOfFit", bound=Callable[..., Any])
+import pandas as pd
+
+Cache: TypeAlias = dict[object, object]  # results by key, of a kind for each key
 Copied = TypeVar("Copied")
 Stat = TypeVar("Stat")
 ORIGINAL = "original"  # of a copy: the fit that it was made of
 
 
-def cached(function: FunctionOfFit) -> FunctionOfFit:
+class HasCache(Protocol):
+    """A fit: its rows, with what was computed of them."""
+
+    @property
+    def _cache(self) -> Cache: ...
+
+    @property
+    def data(self) -> pd.DataFrame:
+        """The fitted rows."""
+
+
+@runtime_checkable
+class HasMembers(HasCache, Protocol):
+    """A fit that says what it is made of."""
+
+    @property
+    def members(self) -> Sequence[object]:
+        """The laws with their weights, or the losses below a score."""
+
+
+FitWithCache = TypeVar("FitWithCache", bound=HasCache)
+More = TypeVarTuple("More")
+
+
+def cached(
+    function: Callable[[FitWithCache, Unpack[More]], Stat],
+) -> Callable[[FitWithCache, Unpack[More]], Stat]:
     """Compute a function of a fit, and of further hashable arguments, once for each fit."""
 
     @wraps(function)
-    def known(fit: Any, *more: Hashable) -> Any:
-        fit = fit._cache.get(ORIGINAL, fit)
-        key = (function.__qualname__, *more)
-        if key not in fit._cache:
-            fit._cache[key] = function(fit, *more)
-        return fit._cache[key]
+    def known(fit: FitWithCache, *more: *More) -> Stat:
+        fit = cast(FitWithCache, fit._cache.get(ORIGINAL, fit))
+        return cached_in(fit._cache, (function.__qualname__, *more), partial(function, fit, *more))
 
-    return cast(FunctionOfFit, known)
+    return known
+
+
+def cached_in(cache: Cache, key: object, read: Callable[[], Stat]) -> Stat:
+    """Return the result that a cache has under a key, computed where it has none."""
+    if key not in cache:
+        cache[key] = read()
+    return cast(Stat, cache[key])
 
 
 def copied(fit: Copied) -> Copied:
@@ -34,12 +66,12 @@ def copied(fit: Copied) -> Copied:
     return deepcopy(fit, memo)
 
 
-def fits_in(made: Any) -> Iterator[Any]:
+def fits_in(made: object) -> Iterator[HasMembers]:
     """Yield the fits in what was made of a table: of scores by name, members of an average, losses below a score."""
     if isinstance(made, Mapping):
         for one in made.values():
             yield from fits_in(one)
-    elif hasattr(made, "_cache"):
+    elif isinstance(made, HasMembers):
         yield made
         parts = [getattr(one, name, None) for one in made.members for name in ("fit", "loss")]
         for one in (*parts, *getattr(made, "sources", ())):
@@ -47,7 +79,7 @@ def fits_in(made: Any) -> Iterator[Any]:
                 yield from fits_in(one)
 
 
-_STATS: dict[int, tuple[weakref.ref[object], dict[object, Any]]] = {}
+_STATS: dict[int, tuple[weakref.ref[object], Cache]] = {}
 
 
 def cached_stat(rows: object, key: object, read: Callable[[], Stat]) -> Stat:
@@ -59,7 +91,4 @@ def cached_stat(rows: object, key: object, read: Callable[[], Stat]) -> Stat:
     kept = stats.get(place)
     if kept is None or kept[0]() is not rows:
         kept = stats[place] = weakref.ref(rows, lambda _: stats.pop(place, None)), {}
-    if key not in kept[1]:
-        kept[1][key] = read()
-    result: Stat = kept[1][key]
-    return result
+    return cached_in(kept[1], key, read)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
 
 import numpy as np
 from scipy import special
 
 from cptlaw.fitting.asked_rows import known_at
-from cptlaw.fitting.cached import cached
+from cptlaw.fitting.cached import Cache, cached, cached_in
 from cptlaw.fitting.curvature import covariance
 from cptlaw.fitting.members import Member
 from cptlaw.fitting.solving import columns
@@ -46,9 +46,10 @@ def half_widths(
     fits: Sequence[LawOnRows],
     centres: Centres,
     coverage: float,
+    *,
     error_ratio: Array,
     far: Array,
-    kept: dict[Any, Any],
+    kept: Cache,
 ) -> tuple[Array, Array, Array]:
     """Return half-widths in log loss of an average, (n,) each: of the forms, the parameters and the distance.
 
@@ -81,11 +82,10 @@ def half_widths(
         if rows is None or not len(counted):
             continue
         part, weight = rows.take(counted), share[counted, j]
-        if ("spread", j) not in kept:
-            kept["spread", j] = parameter_doubt(fit, part)
-            kept["away", j] = away_from_data(fit, part)
-        of_parameters = factor[counted] * (spread_quantile(fit, coverage) * kept["spread", j]) ** 2
-        of_distance = beyond_the_data(fit, kept["away", j], coverage) ** 2
+        spread = cached_in(kept, ("spread", j), partial(parameter_doubt, fit, part))
+        away = cached_in(kept, ("away", j), partial(away_from_data, fit, part))
+        of_parameters = factor[counted] * (spread_quantile(fit, coverage) * spread) ** 2
+        of_distance = beyond_the_data(fit, away, coverage) ** 2
         parameters[counted] += weight * of_parameters
         distance[counted] += weight * of_distance
         own[counted] = np.maximum(own[counted], np.where(weight >= OF_WEIGHT, of_parameters + of_distance, 0.0))
@@ -110,12 +110,13 @@ def slopes_at(fit: LawOnRows, frame: AnyRows) -> Array:
     problem, scales = _at_optimum(fit)
     if not problem.size:
         return np.zeros((len(frame), 0))
-    start, k, last = fit.optima[0], problem.k, known_at(fit, Columns.of(frame))
-    if "slopes" not in last:
+    start, k = fit.optima[0], problem.k
+
+    def slopes() -> Array:
         at = fit.law.bind(fit.law.as_taken(frame), fit.role)
-        last["slopes"] = jacobian(problem, start[:k], start[k:], at=at, scales=scales)
-    result: Array = last["slopes"]
-    return result
+        return jacobian(problem, start[:k], start[k:], at=at, scales=scales)
+
+    return cached_in(known_at(fit, Columns.of(frame)), "slopes", slopes)
 
 
 @cached

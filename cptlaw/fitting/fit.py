@@ -7,7 +7,8 @@ parameters, what laws err by outside their data (distance), and the noise of one
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,7 @@ import pandas as pd
 from cptlaw.errors import CptlawError
 from cptlaw.findings import Finding
 from cptlaw.fitting.asked_rows import known_at
-from cptlaw.fitting.cached import cached, cached_stat
+from cptlaw.fitting.cached import Cache, cached, cached_in, cached_stat
 from cptlaw.fitting.checking.assumed import assumed
 from cptlaw.fitting.checking.cuts import trained_rows
 from cptlaw.fitting.checking.distance import Direction, outside
@@ -72,7 +73,7 @@ class Fit(Saved):
 
     scores: RolloutScores | None
     folds: tuple[Rollout, ...]
-    _cache: dict[Any, Any]
+    _cache: Cache
 
     if TYPE_CHECKING:  # values here would become the defaults of the dataclasses that derive from it
 
@@ -163,19 +164,11 @@ class Fit(Saved):
 
     def _outside(self, frame: Columns) -> Array:
         """Return how far rows lie outside the fitted ones, (n, directions), in e-folds."""
-        last = known_at(self, frame)
-        if "outside" not in last:
-            last["outside"] = outside(self._rows, frame, self._directions)
-        result: Array = last["outside"]
-        return result
+        return cached_in(known_at(self, frame), "outside", lambda: outside(self._rows, frame, self._directions))
 
     def _centres(self, frame: Columns) -> Centres:
         """Return weights and log losses of the laws at each row, (n, members) each, and the rows as each reads them."""
-        last = known_at(self, frame)
-        if "centres" not in last:
-            last["centres"] = self._evaluate_laws(frame)
-        centres: Centres = last["centres"]
-        return centres
+        return cached_in(known_at(self, frame), "centres", lambda: self._evaluate_laws(frame))
 
     def _evaluate_laws(self, frame: Columns) -> Centres:
         readable = self._readable(frame)
@@ -235,18 +228,18 @@ class Fit(Saved):
         """Return half-widths in log loss at rows, (n,) each: of the forms, the parameters, the distance, the noise."""
         frame = Columns.of(self.completed(Columns.of(as_rows(frame))))
         last = known_at(self, frame)
-        if coverage not in last:
-            last[coverage] = self._half_widths(frame, coverage, last)
-        result: HalfWidths = last[coverage]
-        return result
+        return cached_in(last, coverage, lambda: self._half_widths(frame, coverage, last))
 
-    def _half_widths(self, frame: Columns, coverage: float, last: dict[Any, Any]) -> HalfWidths:
-        if "rollouts" not in last:
-            away = np.abs(self._outside(frame)).max(axis=1, initial=0.0)
-            last["far"] = np.clip((away - FAR_FROM) / (FAR_TO - FAR_FROM), 0.0, 1.0)
-            last["rollouts"] = self._error_ratio(frame, self._noise()[0])
-        parts = half_widths(self.fits, self._centres(frame), coverage, last["rollouts"], last["far"], last)
+    def _half_widths(self, frame: Columns, coverage: float, last: Cache) -> HalfWidths:
+        far = cached_in(last, "far", lambda: self._far(frame))
+        ratio = cached_in(last, "rollouts", lambda: self._error_ratio(frame, self._noise()[0]))
+        parts = half_widths(self.fits, self._centres(frame), coverage, error_ratio=ratio, far=far, kept=last)
         return *parts, np.full(len(frame), self.scatter(coverage))
+
+    def _far(self, frame: Columns) -> Array:
+        """Return how far rows lie outside the data, from 0 near them to 1 far out, (n,)."""
+        away = np.abs(self._outside(frame)).max(axis=1, initial=0.0)
+        return np.asarray(np.clip((away - FAR_FROM) / (FAR_TO - FAR_FROM), 0.0, 1.0))
 
     def scatter(self, coverage: float) -> float:
         """Return the half-width in log loss that the noise of one measurement has."""
@@ -265,12 +258,10 @@ class Fit(Saved):
         """Return the laws' errors in rollouts over those expected of such laws, as a factor at each row, (n,)."""
         if self.scores is None:
             return np.ones(len(frame))
-        key, along = ("expected", left_out()), self._directions
-        if key not in self._cache:
-            names = tuple(one.name for one in along)
-            reach = self.scores.reach.reshape(self.scores.error.shape[1], len(along))
-            self._cache[key] = expected_in_rollouts(self.members, reach, names, noise)
-        return self.scores.error_ratio(self._outside(frame), self._cache[key])
+        names = tuple(one.name for one in self._directions)
+        reach = self.scores.reach.reshape(self.scores.error.shape[1], len(names))
+        read = partial(expected_in_rollouts, self.members, reach, names, noise)
+        return self.scores.error_ratio(self._outside(frame), cached_in(self._cache, ("expected", left_out()), read))
 
     def log_quantiles(self, frame: Points, probabilities: Sequence[float], measured: bool = True) -> Array:
         """Return quantiles of the log loss, shape (probabilities, n).
@@ -320,7 +311,7 @@ class Fit(Saved):
         rows = self.prepare_points(asked)
         read = Columns.of(rows)
         loss = self.predict(read)
-        said: dict[str, Any] = {"loss": loss}
+        said: dict[str, Array | float | pd.Series] = {"loss": loss}
         # Said of what was asked and not of what was filled in: plans choose the rate themselves.
         notes = [
             self._left_out(read),

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import UnionType
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from cptlaw.runs.schema import COLUMNS
 
 RESTRAINT = ("fix", "tie", "bound", "prior", "correlation", "along_tokens", "noise")
 # Names of the document and of its settings, what their values are, and the same in words.
-KINDS: tuple[tuple[tuple[str, ...], Any, str], ...] = (
+KINDS: tuple[tuple[tuple[str, ...], type | UnionType, str], ...] = (
     (("law", "on", "role", "status"), str, "text"),
     (("findings",), list, "list"),
     (("params", "restraint", "provenance"), Mapping, "mapping"),

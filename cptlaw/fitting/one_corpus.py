@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TypeVar
 
 from cptlaw.errors import UsageError, did_you_mean, join_names
 from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.laws.dcpt_cross import AcrossDomains
 
+Fitted = TypeVar("Fitted", bound=Forecaster)
 
-def fit_of_corpus(fit: Any, domain: str | None) -> Any:
+
+def fit_of_corpus(fit: Fitted, domain: str | None) -> Fitted:
     """Return a fit as it forecasts one corpus of its runs.
 
     A law that tells corpora apart then reads none of its coefficients: they are those that the fit measured on the
@@ -29,12 +31,11 @@ def fit_of_corpus(fit: Any, domain: str | None) -> Any:
     UsageError
         If the fit has no runs on that corpus, or took several for one; or if its law needs one and none was named.
     """
-    apart = isinstance(fit, LawFit) and isinstance(fit.law, AcrossDomains)
-    corpora = corpora_of(fit)
+    law, corpora = fit.law, corpora_of(fit)
     if domain is None:
-        if apart and not fit.law.corpus and corpora:
+        if isinstance(law, AcrossDomains) and not law.corpus and corpora:
             raise UsageError(
-                f"law {fit.law.name} tells corpora apart, and none is named. Give domain= (--domain), one of "
+                f"law {law.name} tells corpora apart, and none is named. Give domain= (--domain), one of "
                 f"{join_names(corpora, 8)}."
             )
         return fit
@@ -44,8 +45,8 @@ def fit_of_corpus(fit: Any, domain: str | None) -> Any:
             f"corpora (column domain) are {join_names(corpora, 8) or 'not named'}. For a new one add a short run on it "
             f"to the table, a probe of 1 % of the tokens, and fit again."
         )
-    if apart:
-        return replace(fit, law=fit.law.of_corpus(domain, fit.data), _cache={})
+    if isinstance(fit, LawFit) and isinstance(law, AcrossDomains):
+        return replace(fit, law=law.of_corpus(domain, fit.data), _cache={})
     if len(corpora) > 1:
         raise UsageError(
             f"domain (--domain): law {fit.law.spec} took the runs on {join_names(corpora, 8)} for runs on one corpus. "

@@ -22,6 +22,7 @@ from scipy import special
 from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import Finding, Remedy
 from cptlaw.fitting.base_models import KEYS, LOSS
+from cptlaw.fitting.cached import Cache
 from cptlaw.fitting.fit import Fit, HalfWidths
 from cptlaw.fitting.learned import forgetting_and_gain as studies
 from cptlaw.fitting.members import Member
@@ -81,7 +82,7 @@ class PriorFit(Fit):
     data: pd.DataFrame = field(init=False)
     base: pd.DataFrame = field(init=False)
     provenance: Provenance = field(default_factory=Provenance, init=False)
-    _cache: dict[object, Any] = field(default_factory=dict, init=False)
+    _cache: Cache = field(default_factory=dict, init=False)
     scores: None = field(default=None, init=False)
     folds: tuple[()] = field(default=(), init=False)
     status: ClassVar[str] = SPEC

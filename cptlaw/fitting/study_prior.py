@@ -303,7 +303,7 @@ def _conditioned(fit: Average, prior: StudyPrior, points: Columns) -> tuple[Arra
     return added, left, np.sqrt(of_change / np.maximum(kept, 1e-12))
 
 
-def base_loss(fit: Fit, model: pd.Series[Any]) -> tuple[float, float]:
+def base_loss(fit: Fit, model: pd.Series[float]) -> tuple[float, float]:
     """Return the log loss of a base model that was given or measured, and by how much it counts as this one, 0 to 1.
 
     Whoever types 8B and 1,875 means the base model that was measured as 8.03B and 1,868.

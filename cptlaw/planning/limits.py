@@ -6,15 +6,16 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
+from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.laws.calculus import Array, Number
-from cptlaw.planning.loss import EVEN, Loss, LossBase
+from cptlaw.planning.loss import EVEN, Loss
 from cptlaw.planning.options import label
 from cptlaw.planning.scenario import Measure, PlanQuestion, options_of
 from cptlaw.planning.solve import Best, Limit, Points, Space, solve
@@ -25,6 +26,21 @@ ROUNDS = 8
 WIDER = 4  # rounds from which the wider of two margins counts, where the answer swings between them
 SETTLED = 1e-5  # in log loss: what a further look at the doubt may still change
 UNSEEN = 1e-4  # the same, below which nothing is said of it: no printed digit shows it
+
+
+class BaseReference(Protocol):
+    """The base model's loss, or its error rate."""
+
+    @property
+    def kind(self) -> str:
+        """Where it comes from."""
+
+    @property
+    def loss(self) -> float:
+        """The loss."""
+
+    def half_width(self, probability: float) -> float:
+        """Return how far, in logs, it may lie below that; 0 for a measurement."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +58,7 @@ class AboveBase:
         None where the two doubts are independent.
     """
 
-    reference: Any
+    reference: BaseReference
     measure: Measure
     shared: Loss | None = None
 
@@ -86,7 +102,7 @@ class AboveBase:
 
     def loss_at(self, value: float) -> float:
         """Return the loss that lies so far above."""
-        base: float = self.reference.loss
+        base = self.reference.loss
         return base * (1.0 + value) if self.measure == "relative" else base + value
 
 
@@ -110,7 +126,7 @@ class Upper:
         the two doubts are independent of each other.
     """
 
-    loss: Any
+    loss: Loss
     risk: float | None
     scale: AboveBase | None = None
 
@@ -128,9 +144,72 @@ class Upper:
         return np.asarray(self.scale.of(result), dtype=float)
 
 
-def limit_on(name: str, about: str, value: float, loss: LossBase, scale: AboveBase | None, risk: float | None) -> Limit:
+class LimitedLoss(Protocol):
+    """What is known of a loss that is limited."""
+
+    @property
+    def fit(self) -> Forecaster:
+        """What forecasts it."""
+
+    @property
+    def role(self) -> str:
+        """Its role in the plan, or the name of an eval."""
+
+    @property
+    def n_runs(self) -> int:
+        """Number of fitted runs."""
+
+    @property
+    def knows_doubt(self) -> bool:
+        """Whether there are enough runs to say how runs differ."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossLimit(Limit):
+    """An upper limit on a loss, or on what follows from it.
+
+    Parameters
+    ----------
+    loss
+        The loss.
+    scale
+        How it turns into the quantity; ``None`` for the loss itself.
+    """
+
+    loss: LimitedLoss
+    scale: AboveBase | None
+
+    @property
+    def threshold(self) -> float:
+        """The value of the loss that keeps the limit."""
+        return self.value if self.scale is None else self.scale.loss_at(self.value)
+
+
+Limited = TypeVar("Limited", bound=LimitedLoss)
+
+
+@dataclass(frozen=True)
+class GivenLimit(Generic[Limited]):
+    """A limit as it was given: see `LossLimit`, with the probability with which it must hold."""
+
+    name: str
+    about: str
+    value: float
+    loss: Limited
+    scale: AboveBase | None
+    risk: float | None
+
+    def reached_by(self, reached: Callable[[Points], Array]) -> LossLimit:
+        """Return the limit on what a function of points returns, (n,)."""
+        return LossLimit(self.name, self.value, reached, self.about, loss=self.loss, scale=self.scale)
+
+
+MakeLimit: TypeAlias = Callable[[GivenLimit[Limited]], LossLimit]
+
+
+def limit_on(given: GivenLimit[Loss]) -> LossLimit:
     """Return an upper limit on a loss, or on what a scale makes of it."""
-    return Limit(name, value, Upper(loss, risk, scale), about, loss, scale)
+    return given.reached_by(Upper(given.loss, given.risk, given.scale))
 
 
 def column(points: Points, name: str) -> Array:
@@ -186,25 +265,25 @@ class FixedMargin:
 
 
 def with_margin(
-    limit: Limit,
-    risk: float | None,
+    given: GivenLimit[Limited],
+    forecast: Callable[[Points], Array],
     spread: Callable[[Points], float],
     quantity: Callable[[Points, Array], Array] | None = None,
-) -> Limit:
+) -> LossLimit:
     """Return a limit on what a forecast loss comes to, whose doubt is looked at where the answer lies.
 
     Parameters
     ----------
-    limit
-        What is reached by it is the forecast loss itself.
-    risk
-        The probability with which it must hold; ``None`` or one half for the forecast.
+    given
+        The limit; a risk of ``None`` or one half is for the forecast.
+    forecast
+        Returns the forecast loss at points, (n,).
     spread
         Returns how far above its forecast the loss may lie at one point, in logs, with that probability.
     quantity
         How points and losses turn into what is limited; by the limit's scale where absent.
     """
-    scale = limit.scale
+    scale, risk = given.scale, given.risk
 
     def scaled(points: Points, losses: Array) -> Array:
         return losses if scale is None else np.asarray(scale.of(losses), dtype=float)
@@ -216,7 +295,7 @@ def with_margin(
         return float(scale.half_width(points, np.array([half_width]), 2.0 * (risk or EVEN) - 1.0)[0])
 
     sure = None if risk is None or risk <= EVEN else doubt
-    return replace(limit, reached=FixedMargin(limit.reached, quantity or scaled, sure))
+    return given.reached_by(FixedMargin(forecast, quantity or scaled, sure))
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,7 +314,7 @@ class Solution:
 
     best: Best
     certain: Best
-    limits: list[Limit]
+    limits: list[LossLimit]
     findings: tuple[Finding, ...] = ()
 
     @property
@@ -244,7 +323,7 @@ class Solution:
         return self.best.value - self.certain.value if self.best.kept and self.certain.kept else None
 
 
-def iterate_margins(space: Space, value: Callable[[Points], Array], limits: Sequence[Limit]) -> Solution:
+def iterate_margins(space: Space, value: Callable[[Points], Array], limits: Sequence[LossLimit]) -> Solution:
     """Answer a question under limits whose quantities have a `FixedMargin`, as `with_margin` gives them.
 
     The answer is sought, the doubt about each limited loss is looked at there, and the answer is sought again, until
@@ -284,7 +363,7 @@ def _margin_of(limit: Limit) -> FixedMargin:
     return limit.reached
 
 
-def _unbounded_finding(limit: Limit) -> Finding:
+def _unbounded_finding(limit: LossLimit) -> Finding:
     return Finding(
         "warning",
         "unbounded",
@@ -295,8 +374,12 @@ def _unbounded_finding(limit: Limit) -> Finding:
 
 
 def build_limits(
-    given: PlanQuestion, losses: Mapping[str, Any], how: Any, more: Iterable[Limit], make: Callable[..., Limit]
-) -> list[Limit]:
+    given: PlanQuestion,
+    losses: Mapping[str, Limited],
+    how: AboveBase | None,
+    more: Iterable[LossLimit],
+    make: MakeLimit[Limited],
+) -> list[LossLimit]:
     """Return the limits that were given, in the order in which the scenario declares them.
 
     Parameters
@@ -310,14 +393,14 @@ def build_limits(
     more
         Limits of other kinds, such as those in points.
     make
-        Makes a limit of its name, what it is about, its value, the loss, how the loss turns into it, and the risk.
+        Makes a limit of what was given.
 
     Raises
     ------
     UsageError
         If a limit lacks its fit, if `risk` is given without a limit, or with a fit of fewer than three runs.
     """
-    limits: list[Limit] = []
+    limits: list[LossLimit] = []
     for name, option in options_of(given.scenario).items():
         value = getattr(given, name)
         if not option.limit or value is None:
@@ -330,13 +413,13 @@ def build_limits(
                 f"{role} loss."
             )
         scale = how if option.limit == "forgetting" else None
-        limits.append(make(name.replace("_", "-"), option.limit, value, losses[role], scale, given.risk))
+        limits.append(make(GivenLimit(name.replace("_", "-"), option.limit, value, losses[role], scale, given.risk)))
     limits += more
     check_risk(given.risk, limits)
     return limits
 
 
-def check_risk(risk: float | None, limits: Sequence[Limit]) -> None:
+def check_risk(risk: float | None, limits: Sequence[LossLimit]) -> None:
     """Refuse a probability without a limit, or with a loss whose fit cannot say how sure it is.
 
     Raises

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -26,11 +26,10 @@ from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.forecasting.verbs import load_fit
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.combined_law import AnyLaw
-from cptlaw.laws.inputs import Columns
+from cptlaw.laws.inputs import AnyRows, Columns
 from cptlaw.planning.solve import Points
 from cptlaw.runs.schema import corpus_of
 
-LossRole = Literal["source", "target"]
 GIVEN_ATPP = (1e-3, 1e4)  # tokens per parameter between which plans look where parameters were given, not fitted
 # Times the tokens of the runs, as far as forecasts were held to longer runs (studies/bench.md, more tokens).
 AHEAD = 4.0
@@ -93,7 +92,7 @@ class Loss(LossBase):
     known: Mapping[str, float]
 
     @classmethod
-    def build(cls, fit: Any, role: LossRole, known: Mapping[str, float]) -> Loss:
+    def build(cls, fit: FitLike, role: str, known: Mapping[str, float]) -> Loss:
         """Check that a fit can serve in this role, and bring it to the planned model.
 
         Raises
@@ -102,7 +101,9 @@ class Loss(LossBase):
             If this is no fit, its eval has the other role, or its law reads what the plan does not have.
         """
         fit = fit_of(fit, role)
-        loss = cls(fit if fit.role == role else replace(fit, role=role), role, known)
+        if fit.role != role and is_dataclass(fit) and not isinstance(fit, type):
+            fit = replace(fit, role=role)
+        loss = cls(fit, role, known)
         if not loss.laws:
             raise UsageError(
                 f"{role}: law {fit.law.spec} reads {', '.join(fit.law.inputs)}; a plan of a mix needs a law of tokens, "
@@ -208,7 +209,7 @@ class Loss(LossBase):
         result = known.get(key)
         if result is None:
             index = np.arange(len(next(iter(columns.values()))))
-            frame: Any = Columns(columns, index) if isinstance(self.fit, Fit) else pd.DataFrame(columns)
+            frame = Columns(columns, index) if isinstance(self.fit, Fit) else pd.DataFrame(columns)
             with np.errstate(all="ignore"):
                 forecast = self.predict(frame) if risk is None else np.exp(self.log_quantiles(frame, [risk])[0])
             if len(known) >= MOST_ASKED:
@@ -220,11 +221,11 @@ class Loss(LossBase):
         """Return the columns of points that the laws read, and those of the mix."""
         return {name: column for name, column in points.items() if name in self.inputs or name in MIX_COLUMNS}
 
-    def predict(self, frame: pd.DataFrame) -> Array:
+    def predict(self, frame: AnyRows) -> Array:
         """Return the losses of rows of this base model, (n,)."""
         return np.asarray(self.fit.predict(frame), dtype=float)
 
-    def log_quantiles(self, frame: pd.DataFrame, probabilities: Sequence[float]) -> Array:
+    def log_quantiles(self, frame: AnyRows, probabilities: Sequence[float]) -> Array:
         """Return quantiles of the log of measured losses of this base model, shape (probabilities, n)."""
         return np.asarray(self.fit.log_quantiles(frame, probabilities), dtype=float)
 
@@ -344,7 +345,7 @@ def as_fit(fit: object, name: str) -> Forecaster:
     return fit
 
 
-def fit_of(fit: FitLike, role: LossRole) -> Forecaster:
+def fit_of(fit: FitLike, role: str) -> Forecaster:
     """Return a fitted loss for one side of a plan.
 
     Raises

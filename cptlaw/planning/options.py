@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from cptlaw.errors import UsageError, did_you_mean, quote, require_type
+from cptlaw.errors import UsageError, did_you_mean, quote, wrong_type
 from cptlaw.units import LARGEST, SMALLEST, format_percent, parse_probability, parse_quantity
 
 Word = TypeVar("Word", bound=str)
@@ -47,7 +47,7 @@ def points(value: object, name: str) -> dict[str, float]:
     return {key: _points(item, f"{label(name)}: {key}") for key, item in pairs.items()}
 
 
-def _pairs(value: Any, name: str, expected: str) -> dict[str, object]:
+def _pairs(value: object, name: str, expected: str) -> dict[str, object]:
     """Return what was given by name, in a mapping or in texts such as ``"code=30%,web=20%"``.
 
     The name of a mean over tasks, ``mean:a,b``, has commas of its own.
@@ -55,7 +55,8 @@ def _pairs(value: Any, name: str, expected: str) -> dict[str, object]:
     if isinstance(value, Mapping):
         return {str(key): item for key, item in value.items() if item is not None}
     parts: list[str] = []
-    require_type(value, (str, list, tuple), label(name), expected)
+    if not isinstance(value, str | list | tuple):
+        raise wrong_type(value, label(name), expected)
     for part in (part for text in ([value] if isinstance(value, str) else value) for part in str(text).split(",")):
         if parts and parts[-1].startswith("mean:") and "=" not in parts[-1]:
             parts[-1] += f",{part.strip()}"
@@ -199,9 +200,11 @@ class Entry:
     law_input: bool = False
 
 
-def amount(example: str, help: str, metavar: str, **more: Any) -> Entry:
+def amount(
+    example: str, help: str, metavar: str, *, default: float | None = None, limit: str = "", law_input: bool = False
+) -> Entry:
     """Declare a positive quantity."""
-    return Entry(partial(positive, example=example), help, metavar, **more)
+    return Entry(partial(positive, example=example), help, metavar, default=default, limit=limit, law_input=law_input)
 
 
 def word(words: tuple[str, ...], help: str) -> Entry:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from cptlaw.planning.cost import money, rounded
 from cptlaw.result import Line, Table
@@ -30,7 +29,7 @@ class PlanField:
     """
 
     label: str
-    text: Callable[[Any], str]
+    text: Callable[..., str]
     head: str = ""
 
 

@@ -7,22 +7,22 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import ClassVar, TypedDict
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from cptlaw.errors import UsageError, did_you_mean, require_type
+from cptlaw.errors import UsageError, did_you_mean, wrong_type
 from cptlaw.fitting.uncertainty.chances import probability_above, probability_below
 from cptlaw.forecasting.scores.error_rate import ErrorRate
 from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.forecasting.verbs import load_fit
-from cptlaw.planning.limits import AboveBase, limit_on
+from cptlaw.planning.limits import AboveBase, GivenLimit, Limited, LossLimit, MakeLimit
 from cptlaw.planning.loss import Loss
 from cptlaw.planning.reference import measured_base_loss
-from cptlaw.planning.scenario import PlanQuestion
+from cptlaw.planning.scenario import PlanQuestion, ReferenceKind
 from cptlaw.planning.solve import Certificate, Limit
 
 LEAST = "min "
@@ -43,6 +43,7 @@ class BaseScore:
 
     loss: float
     n_items: float = math.inf
+    kind: ClassVar[ReferenceKind] = "measured"
 
     def half_width(self, probability: float) -> float:
         """Return how far, in logs, the error rate may lie below what was measured, by the noise of its items."""
@@ -65,10 +66,10 @@ def score_losses(fits: object, known: Mapping[str, float]) -> dict[str, Loss]:
     UsageError
         If one of them is no fit of a score, or lacks an input.
     """
-    return {name: Loss.build(ErrorRate(fit), name, known) for name, fit in score_fits(fits).items()}  # type: ignore[arg-type]
+    return {name: Loss.build(ErrorRate(fit), name, known) for name, fit in score_fits(fits).items()}
 
 
-def score_fits(fits: Any) -> dict[str, ScoreFit]:
+def score_fits(fits: object) -> dict[str, ScoreFit]:
     """Return fitted scores by eval.
 
     Parameters
@@ -83,9 +84,11 @@ def score_fits(fits: Any) -> dict[str, ScoreFit]:
     """
     if fits is None:
         return {}
-    several: Iterable[Any] = fits.values() if isinstance(fits, Mapping) else fits
-    several = [fits] if isinstance(fits, str | Path) or hasattr(fits, "predict") else several
-    require_type(several, Iterable, "scores (--score)", "fits of scores, or their files")
+    several = fits.values() if isinstance(fits, Mapping) else fits
+    if isinstance(fits, str | Path) or hasattr(fits, "predict"):
+        several = [fits]
+    if not isinstance(several, Iterable):
+        raise wrong_type(fits, "scores (--score)", "fits of scores, or their files")
     result = {}
     for one in several:
         fit = load_fit(one) if isinstance(one, str | Path) else one
@@ -100,11 +103,10 @@ def score_fits(fits: Any) -> dict[str, ScoreFit]:
 
 def score_limits(
     given: PlanQuestion,
-    losses: Mapping[str, Any],
-    risk: float | None,
-    limit: Callable[..., Limit] = limit_on,
-    base_of: Callable[[Any], float] = measured_base_loss,
-) -> tuple[Limit, ...]:
+    losses: Mapping[str, Limited],
+    limit: MakeLimit[Limited],
+    base_of: Callable[[Limited], BaseScore],
+) -> tuple[LossLimit, ...]:
     """Return the limits in points that were given.
 
     Parameters
@@ -113,8 +115,6 @@ def score_limits(
         The values of a scenario with `cptlaw.planning.scenario.ScoreLimits`.
     losses
         The scores as error rates, by eval.
-    risk
-        Probability with which the limits must hold.
     limit
         Makes a limit.
     base_of
@@ -136,31 +136,42 @@ def score_limits(
             loss = losses[name]
             if values is given.max_drop:
                 base = AboveBase(_base(given, name, loss, base_of), "absolute")
-                limits.append(limit(DROP + name, f"drop {name}", value, loss, base, risk))
+                limits.append(limit(GivenLimit(DROP + name, f"drop {name}", value, loss, base, given.risk)))
                 continue
             if not 0 <= value < 1:
                 raise UsageError(f"{option}: {name}={value:g} is no score. Expected 0% to below 100%, such as 60%.")
             # A least score is a most error rate, counted from an error rate of one: points lost of none at all.
             nothing = AboveBase(BaseScore(1.0), "absolute")
-            limits.append(limit(LEAST + name, f"score {name}", -value, loss, nothing, risk))
+            limits.append(limit(GivenLimit(LEAST + name, f"score {name}", -value, loss, nothing, given.risk)))
     return tuple(limits)
 
 
-def _base(given: PlanQuestion, name: str, loss: Any, base_of: Callable[[Any], float]) -> BaseScore:
+def _base(given: PlanQuestion, name: str, loss: Limited, base_of: Callable[[Limited], BaseScore]) -> BaseScore:
     if name in (given.base_score or {}):
         return BaseScore(1.0 - given.base_score[name])
     try:
-        score = base_of(loss)
+        return base_of(loss)
     except UsageError:
         raise UsageError(
             f"max_drop (--max-drop): a drop of {name} counts from the base model's score, and none was measured at "
             f"this size and budget. Give base_score= (--base-score {name}=43%), or rows with tokens = 0."
         ) from None
-    return BaseScore(1.0 - score, float(loss.fit.score.n_items))
+
+
+def base_score(loss: Loss, measured: Callable[[Loss], float] = measured_base_loss) -> BaseScore:
+    """Return the base model's measured score of a fitted one.
+
+    Raises
+    ------
+    UsageError
+        If there is none.
+    """
+    assert isinstance(loss.fit, ErrorRate)
+    return BaseScore(1.0 - measured(loss), loss.fit.score.n_items)
 
 
 def score_fields(
-    losses: Mapping[str, Any], limits: Iterable[Limit], points: Mapping[str, ArrayLike], interval: float | None
+    losses: Mapping[str, Loss], limits: Iterable[LossLimit], points: Mapping[str, ArrayLike], interval: float | None
 ) -> dict[str, dict[str, float | None]]:
     """Return what to expect of each score at a mix: score, score_lo, score_hi, and base and drop where known.
 
@@ -188,7 +199,7 @@ def score_fields(
     return result
 
 
-def drop_of(name: str, wrong: float | None, limits: Iterable[Limit]) -> dict[str, float | None]:
+def drop_of(name: str, wrong: float | None, limits: Iterable[LossLimit]) -> dict[str, float | None]:
     """Return the base model's score and the points below it at an error rate, where a limit says from what to count."""
     for limit in limits:
         if limit.name == DROP + name and limit.scale is not None and wrong is not None:
@@ -197,9 +208,9 @@ def drop_of(name: str, wrong: float | None, limits: Iterable[Limit]) -> dict[str
     return {}
 
 
-def chances(limits: Iterable[Limit], row: pd.DataFrame) -> dict[str, float]:
+def chances(limits: Iterable[LossLimit], row: pd.DataFrame) -> dict[str, float]:
     """Return with what probability a measured loss or score keeps each limit, by name, at one row of laws' inputs."""
-    result = {}
+    result, points = {}, {str(name): column.to_numpy() for name, column in row.items()}
     for limit in limits:
         fit, most = limit.loss.fit, limit.threshold
         if isinstance(fit, ErrorRate):
@@ -207,13 +218,22 @@ def chances(limits: Iterable[Limit], row: pd.DataFrame) -> dict[str, float]:
         elif limit.scale is None:
             result[limit.name] = probability_below(fit, row, most)
         else:
-            result[limit.name] = probability_below(fit, row, most, partial(limit.scale.half_width, row))
+            result[limit.name] = probability_below(fit, row, most, partial(limit.scale.half_width, points))
     return result
 
 
-def infeasible_fields(found: Certificate, limits: Iterable[Limit]) -> dict[str, Any]:
-    """Return the fields of a plan that say why there is none: see `cptlaw.planning.result.LimitedPlan`."""
-    about = {limit.name: limit.about for limit in limits if limit.loss is not None}
+class Infeasible(TypedDict):
+    """Fields of a plan that say why there is none: see `cptlaw.planning.result.LimitedPlan`."""
+
+    feasible: bool
+    blocking: str
+    best_reachable: dict[str, float | None]
+    feasible_from: dict[str, float]
+
+
+def infeasible_fields(found: Certificate, limits: Iterable[Limit]) -> Infeasible:
+    """Return the fields of a plan that say why there is none."""
+    about = {limit.name: limit.about for limit in limits if isinstance(limit, LossLimit)}
     lowest = {about[name]: _as_written(name, value) for name, value in found.lowest.items() if name in about}
     granted = {name: _as_written(name, value) for name, value in found.feasible_from.items()}
     return {

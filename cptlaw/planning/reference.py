@@ -88,11 +88,6 @@ class Reference:
         """Return how far below `loss` the reference may lie for reasons of its own, in logs; 0 for a measurement."""
         return 0.0 if self._half_width is None else self._half_width(probability)
 
-    @property
-    def sd(self) -> float:
-        """Standard deviation of the doubt about `loss`, nats per token; 0 for a measurement."""
-        return self.loss * self.half_width(ONE_SD)
-
 
 def find_reference(
     source: Loss, kind: ReferenceKind, base_source_loss: float | None = None, base_law: object = None

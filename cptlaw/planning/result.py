@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Protocol
 
+from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.laws.shared_tokens import FULL_TRAINING
+from cptlaw.planning.limits import LossLimit
+from cptlaw.planning.mixes.mix import FittedMix
 from cptlaw.planning.plan_fields import PLAN_FIELDS, field_line
-from cptlaw.planning.solve import Limit
 from cptlaw.result import Line, Result
 from cptlaw.runs.metrics import USUAL_UNIT
 from cptlaw.units import format_percent, format_quantity, format_span, short_percent
@@ -122,7 +124,19 @@ def risk_lines(risk: float | None) -> list[Line]:
     return [] if risk is None else [("risk", f"each limit holds with probability {format_percent(risk)}")]
 
 
-def model_text(plan: Any) -> str:
+class OfModel(Protocol):
+    """A plan for a model."""
+
+    @property
+    def n_params(self) -> float:
+        """Its parameters."""
+
+    @property
+    def ptpp(self) -> float | None:
+        """Its pre-training tokens per parameter, where given."""
+
+
+def model_text(plan: OfModel) -> str:
     """Return the model that a plan is for: its size and, where given, its pre-training tokens per parameter."""
     size, budget = (PLAN_FIELDS[name] for name in ("n_params", "ptpp"))
     trained = "" if plan.ptpp is None else f", {budget.text(plan.ptpp)} {budget.label}"
@@ -191,28 +205,43 @@ class MixPlan(LimitedPlan):
     forgetting_hi: float | None = None
     base_source_loss: float | None = None
     reference: str | None = None
-    _mix: Any = field(default=None, compare=False)
+    _mix: FittedMix | None = field(default=None, compare=False)
 
     @property
-    def mix(self) -> Any:
+    def mix(self) -> FittedMix | None:
         """The scenario with its fits, from which `plot` draws; ``None`` for a plan that was put together by hand."""
         return self._mix
 
     @property
-    def limits(self) -> tuple[Limit, ...]:
+    def fitted_mix(self) -> FittedMix:
+        """The same, for what cannot do without.
+
+        Raises
+        ------
+        UsageError
+            If this plan was read from a file or put together by hand.
+        """
+        if self._mix is None:
+            raise UsageError("this plan does not know its fits, as one read from a file: ask for it again.")
+        return self._mix
+
+    @property
+    def limits(self) -> tuple[LossLimit, ...]:
         """The limits that were given."""
-        return () if self._mix is None else tuple(self._mix.limits)
+        return () if self._mix is None else self._mix.limits
 
     @property
     def searched_range(self) -> dict[str, float]:
         """The ends of the range of replay that were given, rather than taken from the fits."""
-        ends = () if self._mix is None else (("min_replay", self._mix.low), ("max_replay", self._mix.high))
-        return {name: value for name, value in ends if name in self._mix.given.given}
+        if self._mix is None:
+            return {}
+        ends = {"min_replay": self._mix.low, "max_replay": self._mix.high}
+        return {name: value for name, value in ends.items() if name in self._mix.given.given}
 
     @property
     def unit(self) -> str:
         """The unit of the losses, as the tables of the fits have them."""
-        return USUAL_UNIT if self._mix is None else str(self._mix.unit)
+        return USUAL_UNIT if self._mix is None else self._mix.unit
 
     def _question(self) -> str:
         raise NotImplementedError

@@ -270,7 +270,9 @@ class Allocate(KnownModel, Intervals, ScoreLimits, Risk, OneCorpus, total=False)
 class NextRuns(Intervals, total=False):
     """The question of `suggest`."""
 
-    at: Required[Annotated[Any, Entry(as_given, "The forecast that matters, as in n_params=8B,tokens=20B.", "K=V,..")]]
+    at: Required[
+        Annotated[object, Entry(as_given, "The forecast that matters, as in n_params=8B,tokens=20B.", "K=V,..")]
+    ]
     budget: Required[Annotated[Quantity, amount("1e20", "Compute for runs and new base models, as in 1e20.", "FLOPS")]]
     n: Annotated[int | None, Entry(partial(count, least=1), "Limit on cells.", "N", default=24)]
     sizes: Annotated[

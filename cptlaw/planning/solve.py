@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -109,21 +109,12 @@ class Limit:
         Returns the quantity at points, (n,): the value that is kept with the probability asked for.
     about
         What it is a limit on, such as ``"forgetting"``, as `best_reachable` of a plan names it.
-    loss, scale
-        The loss behind it, where there is one, and how that turns into the quantity.
     """
 
     name: str
     value: float
     reached: Callable[[Points], Array]
     about: str = ""
-    loss: Any = None
-    scale: Any = None
-
-    @property
-    def threshold(self) -> float:
-        """The value of the loss behind it that keeps the limit."""
-        return self.value if self.scale is None else float(self.scale.loss_at(self.value))
 
     def excess(self, points: Points) -> Array:
         """Return by how much it fails at points, relative to its scale, (n,); at most 0 where it is kept."""

@@ -88,11 +88,14 @@ def report(
     """
     tell = progress or (lambda part: None)
     given = {name: value for name, value in asked.items() if value is not None}
-    domain: Any = given.pop("domain", None)
+    given.pop("domain", None)
+    domain = asked.get("domain")
     page = read_scenario(ReportOfRuns, given, "report")
     devices = hardware(page.gpus, page.mfu, page.gpu_hour)  # a wrong one is said before minutes of work
     table = runs if isinstance(runs, Runs) else read_runs(runs)
-    given_fits = [load_fit(fit) if isinstance(fit, str | Path) else fit for fit in (target, source) if fit is not None]
+    given_fits: list[Any] = [
+        load_fit(fit) if isinstance(fit, str | Path) else fit for fit in (target, source) if fit is not None
+    ]
     for fit in given_fits:
         require_type(fit, Forecaster, "target, source", "fits, as cl.fit(...) gives them, or their files")
     fits: tuple[Fit, ...] = tuple(fit_of_corpus(fit, domain) for fit in given_fits)

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import pandas as pd
 
 from cptlaw.planning import MixPlan
+from cptlaw.planning.limits import LossLimit
 from cptlaw.planning.points import chances
 from cptlaw.planning.result import forgetting_text, score_text
-from cptlaw.planning.solve import Limit
 from cptlaw.runs.metrics import USUAL_UNIT
 from cptlaw.units import format_percent, format_quantity, format_span
 
@@ -28,12 +28,12 @@ def question(plan: MixPlan | None, here: Mapping[str, float]) -> str:
     return f"What are the fewest tokens, and the replay, with which {_model_text(here)} keeps {kept}{sure}?"
 
 
-def limit_text(limit: Limit, plan: MixPlan) -> str:
+def limit_text(limit: LossLimit, plan: MixPlan) -> str:
     """Return a limit as people say it: ``forgetting at most 25%``, ``mmlu down at most 3 points``."""
     kind, _, score = limit.name.partition(" ")
     if kind == "min":
         return f"{score} at least {format_percent(-limit.value)}"
-    if kind == "max-drop":
+    if kind == "max-drop" and limit.scale is not None:
         base = 1.0 - limit.scale.reference.loss
         return f"{score} down at most {100 * limit.value:g} points from the base model's {format_percent(base)}"
     share = limit.about == "forgetting" and plan.forgetting_measure == "relative"

@@ -1,6 +1,7 @@
 """Plans of schedules under limits in points: scores read off the losses at the end of a schedule."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -98,6 +99,13 @@ def test_limits_in_points_are_kept_with_their_risk_and_scores_are_near_the_truth
     for name, real in (("gsm8k", gsm8k(target)), ("mmlu", mmlu(source))):
         assert sure.scores[name]["score_lo"] < real < sure.scores[name]["score_hi"]
     assert json.loads(json.dumps(sure.to_dict()))["scores"]["mmlu"]["base"] == pytest.approx(0.7)
+
+
+def test_a_drop_counts_from_the_base_score_that_came_with_the_fit(fits, scores):
+    measured = replace(scores["mmlu"], base=pd.DataFrame({"loss": [0.7]}))
+    asked = {"vary": "peak", "schedules": RUN, "minimise": "target", "max_drop": "mmlu=8pt"}
+    given = cl.plan.schedule(*fits, scores=scores, base_score="mmlu=70%", **asked)
+    assert cl.plan.schedule(*fits, scores=measured, **asked).peak == given.peak
 
 
 def test_a_score_out_of_reach_blocks(fits, scores):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ import pandas as pd
 from cptlaw.findings import Finding
 from cptlaw.fitting.asked_rows import known_at
 from cptlaw.fitting.base_models import KEYS, OF_TARGET, BaseErrors
-from cptlaw.fitting.cached import cached
+from cptlaw.fitting.cached import Cache, cached, cached_in
 from cptlaw.fitting.doubt import LEAST_WEIGHT
 from cptlaw.fitting.fit import Fit, HalfWidths
 from cptlaw.fitting.law_fit import LawFit
@@ -84,7 +85,7 @@ class Average(Fit):
     undertrained: tuple[UndertrainedBase, ...] = ()
     sources: tuple[LawFit, ...] = ()
     study_prior: StudyPrior | None = None
-    _cache: dict[Any, Any] = field(default_factory=dict)
+    _cache: Cache = field(default_factory=dict)
 
     @property
     def n_points(self) -> int:
@@ -154,11 +155,8 @@ class Average(Fit):
         """Return what studies add to log losses, a factor on their doubt, and that of changes beside it, (n,) each."""
         if self.study_prior is None or not self._studies_speak(rows):
             return np.zeros(len(rows)), np.ones(len(rows)), np.ones(len(rows))
-        last = known_at(self, rows)
-        if "studies" not in last:
-            last["studies"] = with_studies(self.of_runs_alone(), self.study_prior, rows)
-        told: tuple[Array, Array, Array] = last["studies"]
-        return told
+        read = partial(with_studies, self.of_runs_alone(), self.study_prior, rows)
+        return cached_in(known_at(self, rows), "studies", read)
 
     def _studies_speak(self, rows: Columns) -> bool:
         return self.uses_studies and {*KEYS, "tokens"} <= set(rows.columns)
@@ -180,7 +178,7 @@ class Average(Fit):
         """Return the average without what studies of others add to it."""
         return replace(self, study_prior=None, _cache={})
 
-    def _half_widths(self, frame: Columns, coverage: float, last: dict[Any, Any]) -> HalfWidths:
+    def _half_widths(self, frame: Columns, coverage: float, last: Cache) -> HalfWidths:
         *of_loss, noise = super()._half_widths(frame, coverage, last)
         left = self._study_correction(frame)[1]
         forms, parameters, distance = (part * left for part in of_loss)
@@ -261,39 +259,43 @@ class Average(Fit):
         )
         return [Table(("law", "weight", "error in rollouts"), rows)]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the promised JSON keys."""
         return {
             "law": "auto",
             "on": self.on,
             # Each member has its own: an average has no parameters and no search that they could stand for.
             **dict.fromkeys(("params", "units", *ONE_SEARCH)),
-            "members": [
-                {
-                    "law": member.fit.law.spec,
-                    "tied": [list(group) for group in member.fit.options.restraint.tied],
-                    "weight": member.weight,
-                    "error": member.error if np.isfinite(member.error) else None,
-                    "params": member.fit.params,
-                    "units": member.fit.units,
-                    **{name: getattr(member.fit, name) for name in ONE_SEARCH},
-                }
-                for member in self.members
-            ],
+            "members": [_member_to_dict(member) for member in self.members],
             "rollouts": [{"direction": fold.direction, "label": fold.label} for fold in self.folds],
             "skipped": dict(self.skipped),
             **self.rests_on,
         }
 
-    def content(self) -> dict[str, Any]:
+    def content(self) -> dict[str, object]:
         """Return what its file holds beside rows: its JSON, the fits of all laws, and how the rollouts went."""
         document = self.to_dict()
-        for known, fit in zip(document["members"], self.fits, strict=True):
-            known["fit"] = fit.document()
+        document["members"] = [
+            {**_member_to_dict(member), "fit": fit.document()}
+            for member, fit in zip(self.members, self.fits, strict=True)
+        ]
         document["brief"] = [asdict(one) for one in self.undertrained]
         document["study_prior"] = None if self.study_prior is None else self.study_prior.to_dict()
         document["sources"] = [source.document() for source in self.sources]
         return document | self.of_rollouts
+
+
+def _member_to_dict(member: Member) -> dict[str, object]:
+    """Return the promised JSON keys of one law."""
+    return {
+        "law": member.fit.law.spec,
+        "tied": [list(group) for group in member.fit.options.restraint.tied],
+        "weight": member.weight,
+        "error": member.error if np.isfinite(member.error) else None,
+        "params": member.fit.params,
+        "units": member.fit.units,
+        **{name: getattr(member.fit, name) for name in ONE_SEARCH},
+    }
 
 
 def _spec_with_ties(fit: LawOnRows) -> str:

@@ -8,9 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cptlaw.fitting.cached import cached
-from cptlaw.fitting.forecaster import Forecaster
-from cptlaw.fitting.solving.law_on_rows import LawOnRows
+from cptlaw.fitting.cached import HasCache, cached
 from cptlaw.laws.calculus import Array
 
 SAME_LEVEL = 0.05  # e-folds: tokens are rounded to whole batches, so that levels closer than this are one
@@ -59,10 +57,10 @@ def cuts(
 
 
 @cached
-def trained_rows(fit: Forecaster | LawOnRows) -> pd.DataFrame:
+def trained_rows(fit: HasCache) -> pd.DataFrame:
     """Return the fitted rows of trained models; all where there are no others."""
     # A base model that was measured at a size or budget says nothing of how CPT goes on there.
-    frame: pd.DataFrame = fit.data
+    frame = fit.data
     mask = trained(frame)
     return frame if mask.all() or not mask.any() else frame[mask]
 

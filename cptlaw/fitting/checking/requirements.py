@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
@@ -48,7 +46,7 @@ def requirements(fit: LawOnRows) -> dict[str, float]:
     points = rows[rows["replay"].between(*MIXED)]
     own = 1.0 if fit.role == "source" else -1.0
 
-    def change(at: pd.DataFrame, **changed: Any) -> Array:
+    def change(at: pd.DataFrame, **changed: pd.Series[float]) -> Array:
         return np.asarray(fit.predict(at.assign(**changed)) - fit.predict(at))
 
     more = points.assign(replay=(points["replay"] + own * SHIFT).clip(0, 1))

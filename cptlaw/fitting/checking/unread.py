@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -119,9 +117,9 @@ def _effect(law: Law, frame: pd.DataFrame, residual: Array, cell: NDArray[np.int
     )
 
 
-def _units(frame: pd.DataFrame, name: str) -> NDArray[Any]:
+def _units(frame: pd.DataFrame, name: str) -> NDArray[np.generic]:
     """Return what errs as a whole, (n,): the run, or the base model where a factor is the same in all its runs."""
-    run: NDArray[Any] = frame["run"].astype(str).to_numpy()
+    run: NDArray[np.generic] = frame["run"].astype(str).to_numpy()
     base = base_models(frame)
     if base is None:
         return run

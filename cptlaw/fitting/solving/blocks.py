@@ -7,7 +7,6 @@ does to the next ones. Counting each point would make every doubt too small by a
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -52,7 +51,7 @@ def correlation_time(residual: Array) -> float:
     return float(np.clip(1.0 + 2.0 * total, 1.0, n))
 
 
-def trainings(frame: pd.DataFrame) -> Any:
+def trainings(frame: pd.DataFrame) -> NDArray[np.generic]:
     """Return the name of the training that each row comes from, (n,): its run, or the run whose weights were merged.
 
     Each weight of a merge is a run of its own, called after the adapted one, as in ``a-w0.3``. What that training did

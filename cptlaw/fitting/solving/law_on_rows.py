@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from cptlaw.findings import Finding
-from cptlaw.fitting.cached import cached
+from cptlaw.fitting.cached import Cache, cached
 from cptlaw.fitting.provenance import Provenance
 from cptlaw.fitting.solving.blocks import along_runs, independent_blocks, trainings
 from cptlaw.fitting.solving.open_rates import with_rates
@@ -53,7 +52,7 @@ class LawOnRows:
     optima: Array
     schedules: Mapping[str, Schedule] = field(default_factory=dict)
     prior_weight: float = 0.0
-    _cache: dict[Any, Any] = field(default_factory=dict)
+    _cache: Cache = field(default_factory=dict)
 
     @property
     def units(self) -> dict[str, float]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypedDict
+from typing import TypedDict
 
-from cptlaw.errors import UsageError, did_you_mean, require_type
+from cptlaw.errors import UsageError, did_you_mean, require_type, wrong_type
 from cptlaw.laws.base import Law, Role
 from cptlaw.units import parse_pairs, parse_quantity
 
@@ -324,9 +324,12 @@ def _pairs(given: Mapping[str, object] | Iterable[str] | None, flag: str, exampl
     return parse_pairs([given] if isinstance(given, str) else given, flag, expected)
 
 
-def _names(group: Any) -> list[str]:
-    require_type(group, Iterable, "--tie", "names, as in alpha,beta")
-    return [name.strip() for name in group.split(",")] if isinstance(group, str) else [str(name) for name in group]
+def _names(group: object) -> list[str]:
+    if isinstance(group, str):
+        return [name.strip() for name in group.split(",")]
+    if not isinstance(group, Iterable):
+        raise wrong_type(group, "--tie", "names, as in alpha,beta")
+    return [str(name) for name in group]
 
 
 def _prior(name: str, value: object) -> Prior:

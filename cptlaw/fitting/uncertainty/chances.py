@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import numpy as np
 import pandas as pd
@@ -27,6 +27,13 @@ SCALE = (
     (0.975, "very likely"),
     (1.0, "almost certain"),
 )
+
+
+class HasQuantiles(Protocol):
+    """A fitted score."""
+
+    def quantiles(self, frame: pd.DataFrame, probabilities: Sequence[float]) -> Array:
+        """Return quantiles of a measured score, (probabilities, n)."""
 
 
 def probability_below(
@@ -68,7 +75,7 @@ def probability_below(
     return float(special.ndtr(np.interp(asked, quantiles, deviates)))
 
 
-def probability_above(fitted: Any, row: pd.DataFrame, least: float) -> float:
+def probability_above(fitted: HasQuantiles, row: pd.DataFrame, least: float) -> float:
     """Return the probability that a measured score at a row is at least so high, from the forecast's quantiles."""
     ordered = np.maximum.accumulate(fitted.quantiles(row, CHANCES)[:, 0])
     return 1.0 - float(np.interp(least, ordered, CHANCES, left=0.0, right=1.0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -20,6 +20,9 @@ from cptlaw.fitting.uncertainty.traces import BOTH_SIDES
 from cptlaw.laws.calculus import Array
 from cptlaw.runs.points import PointsLike
 from cptlaw.units import counted
+
+if TYPE_CHECKING:
+    from cptlaw.fitting.fit import Fit
 
 MIN_RUNS = 3  # fewer runs cannot say how runs differ
 LARGEST = math.log(2.0)  # half-width in log loss from which an interval says nothing
@@ -96,7 +99,7 @@ def method(fit: LawOnRows) -> str:
     )
 
 
-def bands(fit: Any, rows: Any, interval: float, most: int = 6) -> tuple[Array, Array]:
+def bands(fit: Fit, rows: PointsLike, interval: float, most: int = 6) -> tuple[Array, Array]:
     """Return intervals of a measured loss for many rows that are to be drawn, (n,) each, from a few profiles.
 
     Where a row is not profiled itself its doubt is the range of all laws that these profiles met and that the data
@@ -105,7 +108,7 @@ def bands(fit: Any, rows: Any, interval: float, most: int = 6) -> tuple[Array, A
     if not fit.plain:  # without a profile, all rows cost as much as a few
         result = fit.forecast(rows, interval)
         return result["lo"].to_numpy(dtype=float), result["hi"].to_numpy(dtype=float)
-    ends = log_quantiles(fit, rows, [0.5 - 0.5 * interval, 0.5 + 0.5 * interval], most=most)
+    ends = log_quantiles(fit.leading, rows, [0.5 - 0.5 * interval, 0.5 + 0.5 * interval], most=most)
     low, high = np.where(np.isfinite(ends), np.exp(ends), np.nan)
     return low, high
 

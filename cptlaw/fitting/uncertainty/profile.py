@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from cptlaw.fitting.cached import cached
+from cptlaw.fitting.cached import cached, cached_in
 from cptlaw.fitting.solving.huber import FLOOR_ROWS, noise_variance, noise_weight
 from cptlaw.fitting.solving.identifiability import jacobian
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
@@ -114,7 +114,7 @@ def _traced(
     fit: LawOnRows, x: Letters, chosen: list[int], level: float, limits: Array, sides: tuple[int, ...]
 ) -> list[Trace]:
     """Return the traces of some rows up to a level; those of earlier questions are kept with the fit."""
-    known: dict[tuple[bytes, float, tuple[int, ...]], Trace] = fit._cache.setdefault("traces", {})
+    known: dict[tuple[bytes, float, tuple[int, ...]], Trace] = cached_in(fit._cache, "traces", dict)
     keys = [(_key(x, i), level, sides) for i in chosen]
     new = [i for i, key in zip(chosen, keys, strict=True) if key not in known]
     if new:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from cptlaw.fitting.cached import cached_in
 from cptlaw.fitting.curvature import LEAST, inverse
 from cptlaw.fitting.solving import newton
 from cptlaw.fitting.solving.identifiability import jacobian
@@ -93,19 +94,19 @@ class Tracer:
     @classmethod
     def of(cls, fit: LawOnRows) -> Tracer:
         """Return the tracer of a fit, which is kept with it."""
-        if "tracer" not in fit._cache:
-            problem = fit.problem()
-            goal = Objective(problem, fit.options.delta, penalty=fit.penalty(problem))
-            result = goal.evaluate(fit.optima)
-            # The data part alone: where a curvature is not finite, which no step could use, the total says infinity.
-            total = result["objective"] + penalty_of(problem, fit.optima, goal.penalty)
-            # Halfway between the exact curvature, which is zero in the Huber tails, and its majoriser, which is never
-            # too flat.
-            curvature = 0.5 * (result["hessian"][0] + result["majoriser"][0])
-            inverted = inverse(curvature, LEAST, FLAT)
-            fit._cache["tracer"] = cls(goal, fit.optima, total - total[0], float(total[0]), inverted)
-        kept: Tracer = fit._cache["tracer"]
-        return kept
+        return cached_in(fit._cache, "tracer", lambda: cls._of(fit))
+
+    @classmethod
+    def _of(cls, fit: LawOnRows) -> Tracer:
+        problem = fit.problem()
+        goal = Objective(problem, fit.options.delta, penalty=fit.penalty(problem))
+        result = goal.evaluate(fit.optima)
+        # The data part alone: where a curvature is not finite, which no step could use, the total says infinity.
+        total = result["objective"] + penalty_of(problem, fit.optima, goal.penalty)
+        # Halfway between the exact curvature, which is zero in the Huber tails, and its majoriser, which is never too
+        # flat.
+        curvature = 0.5 * (result["hessian"][0] + result["majoriser"][0])
+        return cls(goal, fit.optima, total - total[0], float(total[0]), inverse(curvature, LEAST, FLAT))
 
     def trace(self, rows: Letters, limits: Array, sides: tuple[int, ...] = BOTH_SIDES) -> list[Trace]:
         """Follow the profile from the optima until the rise passes the limit of each row, on the sides asked for.

@@ -13,6 +13,7 @@ import pandas as pd
 from cptlaw.errors import CptlawError, FitError, UsageError, refuse_others, require_type
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.auto.average import Average
+from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.folds import Fold
 from cptlaw.fitting.law_fit import LawFit
@@ -215,7 +216,7 @@ def _common_folds(outcomes: Mapping[str, _Outcome | str]) -> list[str]:
     return common
 
 
-def _row(name: str, outcome: _Outcome | str, common: list[str]) -> dict[str, Any]:
+def _row(name: str, outcome: _Outcome | str, common: list[str]) -> dict[str, object]:
     """Return one row of the table: scores pooled over the common folds."""
     if isinstance(outcome, str):
         failed = Finding("error", "not-fitted", outcome)
@@ -268,7 +269,7 @@ def _with_differences(table: pd.DataFrame, outcomes: dict[str, _Outcome], common
         difference.append(apart)
         error.append(doubt)
         words.append(", ".join(dict.fromkeys(remarks)))
-    added: dict[str, Any] = {"difference": difference, "difference_se": error, "diagnostics": words}
+    added: dict[str, list[float] | list[str]] = {"difference": difference, "difference_se": error, "diagnostics": words}
     return table.assign(**added)[[*(name for name in table.columns if name != "findings"), *added, "findings"]]
 
 
@@ -285,7 +286,7 @@ def _forecast_folds(
     candidate: Law | NamedForecast,
     frame: pd.DataFrame,
     folds: Sequence[tuple[Fold, np.ndarray]],
-    fit: Callable[[Fold, np.ndarray], Any],
+    fit: Callable[[Fold, np.ndarray], Fit],
     progress: Progress | None,
 ) -> _Outcome:
     """Return what a law forecasts in each fold; `fit` gives its fit to what a fold and its anchors leave.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -316,10 +315,10 @@ def _runs_alike(every: pd.DataFrame, own: pd.DataFrame, name: str, plans: Mappin
     """Return rows of other runs that agree with this one in size, base model and mix."""
     kept = every[every["run"].astype(str) != name]
     for column in ALIKE:
-        values: Any = own[column].dropna().unique() if column in own.columns else []
+        values = own[column].dropna() if column in own.columns else pd.Series(dtype=object)
         # A column that varies within the run itself, as a learning rate, says nothing of which runs are like it.
-        if len(values) == 1:
-            kept = kept[kept[column].astype(object) == values[0]]
+        if values.nunique() == 1:
+            kept = kept[kept[column].astype(object) == values.iloc[0]]
     scheduled = kept["run"].astype(str).isin(list(plans))
     if "lr" in kept.columns:
         scheduled |= kept["lr"].notna()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from cptlaw.fitting.cached import Cache
 from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.fitting.provenance import Provenance
 from cptlaw.forecasting.scores.score_fit import ScoreFit
@@ -25,7 +25,7 @@ class ErrorRate(Forecaster):
 
     score: ScoreFit
     role: str = "other"
-    _cache: dict[Any, Any] = field(default_factory=dict)
+    _cache: Cache = field(default_factory=dict)
 
     @property
     def law(self) -> CombinedLaw:

@@ -12,7 +12,7 @@ import numpy as np
 from cptlaw.errors import CptlawError, DataError, FitError, UsageError, did_you_mean
 from cptlaw.findings import by_severity
 from cptlaw.fitting.auto.fit_auto import fit_auto
-from cptlaw.fitting.forecaster import Forecaster
+from cptlaw.fitting.fit import Fit
 from cptlaw.forecasting.scores.derived import fingerprint_of, with_derived
 from cptlaw.forecasting.scores.joint import Joint, join
 from cptlaw.forecasting.scores.members import PlannedMember, ScoreMember
@@ -59,7 +59,7 @@ def fit_all_scores(
     law_name: str = "auto",
     seed: int = 0,
     schedules: SchedulesLike | None = None,
-    losses: Mapping[str, Forecaster] | None = None,
+    losses: Mapping[str, Fit] | None = None,
 ) -> dict[str, ScoreFit]:
     """Fit several scores of a table at once; see `fit_scores`. All that have enough rows where `names` is absent.
 
@@ -115,7 +115,7 @@ def fit_all_scores(
 
 
 def rollouts_of(
-    joint: Joint, plans: Sequence[PlannedMember], carriers: Mapping[str, Forecaster], folds: Sequence[ModelCut]
+    joint: Joint, plans: Sequence[PlannedMember], carriers: Mapping[str, Fit], folds: Sequence[ModelCut]
 ) -> Doubted:
     """Return what rollouts say of members and their doubt, the carrying losses forecast in them too."""
     # Once for each rollout, not once for each member: several members read one loss.
@@ -160,7 +160,7 @@ def _fit_of(
     )
 
 
-def _all_losses(joint: Joint, fits: dict[str, Any]) -> dict[str, Array]:
+def _all_losses(joint: Joint, fits: Mapping[str, Fit]) -> dict[str, Array]:
     """Return the carriers' losses at all models: measured, and where they were not, as their law has them."""
     result = {}
     for name, fit in fits.items():
@@ -200,9 +200,9 @@ def _wanted_losses(table: Runs, joint: Joint, law_name: str) -> list[str]:
 
 def _fitted_losses(
     table: Runs, names: Sequence[str], seed: int, schedules: SchedulesLike | None
-) -> tuple[dict[str, Forecaster], list[str]]:
+) -> tuple[dict[str, Fit], list[str]]:
     """Return the fits of losses by eval, and why others could not be fitted."""
-    result: dict[str, Forecaster] = {}
+    result: dict[str, Fit] = {}
     skipped = []
     for eval_name in names:
         try:
@@ -228,7 +228,7 @@ def _only_scale_varies(joint: Joint) -> bool:
     return {"n_params", "tokens"} <= set(joint.frame.columns) and not mixed
 
 
-def _plans(joint: Joint, fits: dict[str, Forecaster], law_name: str) -> list[PlannedMember]:
+def _plans(joint: Joint, fits: dict[str, Fit], law_name: str) -> list[PlannedMember]:
     """Return the members that the columns allow, each with the tasks that it is for."""
     name, _, option = law_name.partition(":")
     through = option.removeprefix("through=")

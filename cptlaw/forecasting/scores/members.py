@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.forecasting.scores.fisher import Tasks
 from cptlaw.forecasting.scores.joint import Joint
 from cptlaw.forecasting.scores.pooling import Pooled, fit_pooled
+from cptlaw.laws.combined_law import AnyLaw
 from cptlaw.laws.score_law import LEAST, Array, ScoreLaw
 
 # Losses at the rows of a table, (n,), by eval.
@@ -79,7 +79,7 @@ class PlannedMember:
         """Fit the member to some rows of its tasks."""
         return fit_pooled(self.law, self.tasks_in(joint, losses, rows))
 
-    def part(self, pooled: Pooled, joint: Joint, task: str, fits: Mapping[str, Forecaster]) -> ScoreMember:
+    def part(self, pooled: Pooled, joint: Joint, task: str, fits: Mapping[str, Carrier]) -> ScoreMember:
         """Return the fitted member of one task."""
         place = self.tasks.index(task)
         carrier = self.carriers.get(task)
@@ -94,6 +94,20 @@ class PlannedMember:
             chance=joint.tasks[task].chance,
             loss=fits.get(carrier or ""),
         )
+
+
+class Carrier(Protocol):
+    """A fitted loss, as the members of a score read it."""
+
+    @property
+    def law(self) -> AnyLaw:
+        """Its law."""
+
+    def predict(self, frame: pd.DataFrame) -> Array:
+        """Return the loss of each row, (n,)."""
+
+    def log_quantiles(self, frame: pd.DataFrame, probabilities: Sequence[float], measured: bool = True) -> Array:
+        """Return quantiles of the log loss, (probabilities, n)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +141,7 @@ class ScoreMember:
     covariance: Array
     rho: float
     chance: float
-    loss: Any = None
+    loss: Carrier | None = None
     weight: float = 1.0
     error: float = float("nan")
 
@@ -153,7 +167,10 @@ class ScoreMember:
         if self.carrier is None:
             return None
         given = self.given(frame)
-        return np.asarray(self.loss.predict(frame), dtype=float) if given is None else given
+        if given is not None:
+            return given
+        assert self.loss is not None
+        return np.asarray(self.loss.predict(frame), dtype=float)
 
     def score(self, frame: pd.DataFrame, losses: Array | None) -> Array:
         """Return scores, (n,), without their doubt, which costs five times as much."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,8 +11,8 @@ from numpy.typing import NDArray
 
 from cptlaw.errors import CptlawError
 from cptlaw.fitting.doubt import away_from_data, beyond_the_data, parameter_doubt
+from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.fit_rows import fit_rows
-from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.solving.training_rows import TrainingRows
 from cptlaw.forecasting.scores.joint import LEAST_ROWS, Joint
 from cptlaw.forecasting.scores.members import PlannedMember
@@ -206,11 +205,11 @@ class Carried:
     missed: Array
 
 
-def carrier_in(fit: Any, joint: Joint, fold: ModelCut) -> Carried | None:
+def carrier_in(fit: Fit, joint: Joint, fold: ModelCut) -> Carried | None:
     """Forecast a carrier's losses from the lower models alone; None where that cannot be done."""
     if not fold.columns:
         return Carried(joint.values(fit.on), np.zeros(0))
-    lead: LawFit = fit.leading if hasattr(fit, "leading") else fit
+    lead = fit.leading
     if not set(fold.columns) <= set(lead.data.columns):
         return None
     below = lead.data[fold.below(lead.data)]

@@ -43,11 +43,14 @@ def score_from(document: Mapping[str, Any], label: str) -> ScoreFit:
         )
     if not members:
         raise ValueError("it holds no law of scores")
-    names = ("chance", "n_items", "scale", "loss_scale", "freedom", "growth")
-    numbers: dict[str, Any] = {name: float(document[name]) for name in names}
     return ScoreFit(
         **common_of(document),
-        **numbers,
+        chance=float(document["chance"]),
+        n_items=float(document["n_items"]),
+        scale=float(document["scale"]),
+        loss_scale=float(document["loss_scale"]),
+        freedom=float(document["freedom"]),
+        growth=float(document["growth"]),
         metric=str(document["metric"]),
         members=tuple(members),
         rollouts=tuple(document["rollouts"]),

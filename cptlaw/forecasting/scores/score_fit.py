@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 
 from cptlaw.findings import Finding
+from cptlaw.fitting.cached import Cache
 from cptlaw.fitting.checking.distance import directions_of, outside
 from cptlaw.fitting.checking.extrapolation import extrapolations
+from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.point_covariance import ONE_SD
 from cptlaw.fitting.provenance import Provenance
 from cptlaw.fitting.saved import Saved
@@ -85,7 +87,7 @@ class ScoreFit(Saved):
     provenance: Provenance
     skipped: tuple[str, ...] = ()
     status: ClassVar[str] = "converged"  # Fisher scoring always ends at an optimum
-    _cache: dict[Any, Any] = field(default_factory=dict)
+    _cache: Cache = field(default_factory=dict)
 
     # -- what is the same as for a loss ----------------------------------------------------------------------------
 
@@ -129,9 +131,11 @@ class ScoreFit(Saved):
         return int(self.data["run"].nunique())
 
     @property
-    def losses(self) -> dict[str, Any]:
+    def losses(self) -> dict[str, Fit]:
         """The fitted losses that carry the score, by eval."""
-        return {part.carrier: part.loss for part in self.members if part.carrier is not None and part.loss is not None}
+        return {
+            part.carrier: part.loss for part in self.members if part.carrier is not None and isinstance(part.loss, Fit)
+        }
 
     @property
     def carrier(self) -> str | None:
@@ -143,7 +147,7 @@ class ScoreFit(Saved):
         return max(heavy, key=lambda name: heavy[name]) if heavy else None
 
     @property
-    def carrier_fit(self) -> Any:
+    def carrier_fit(self) -> Fit | None:
         """The fit of that loss; ``None`` where all members are direct."""
         return None if self.carrier is None else self.losses[self.carrier]
 
@@ -377,7 +381,7 @@ class ScoreFit(Saved):
             Table(("law", "weight", "error in rollouts", "parameters"), rows, note="errors in points at a score of 50%")
         ]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the promised JSON keys."""
         return {
             "law": self.law.spec,
@@ -385,18 +389,7 @@ class ScoreFit(Saved):
             "metric": self.metric,
             "chance": self.chance,
             "n_items": self.n_items,
-            "ways": [
-                {
-                    "law": part.law.name,
-                    "through": part.carrier,
-                    "weight": part.weight,
-                    "error": part.error if np.isfinite(part.error) else None,
-                    "params": part.params,
-                    "units": dict(part.units),
-                    "rho": part.rho,
-                }
-                for part in self.members
-            ],
+            "ways": [_member_to_dict(part) for part in self.members],
             "scale": self.scale,
             "loss_scale": self.loss_scale,
             "freedom": self.freedom,
@@ -405,10 +398,30 @@ class ScoreFit(Saved):
             **self.rests_on,
         }
 
-    def content(self) -> dict[str, Any]:
+    def content(self) -> dict[str, object]:
         """Return what its file holds beside rows: its JSON, members in full, and the fits of the losses they read."""
         document = self.to_dict()
-        for known, part in zip(document["ways"], self.members, strict=True):
-            known |= {"theta": part.theta.tolist(), "covariance": part.covariance.tolist(), "chance": part.chance}
+        document["ways"] = [
+            {
+                **_member_to_dict(part),
+                "theta": part.theta.tolist(),
+                "covariance": part.covariance.tolist(),
+                "chance": part.chance,
+            }
+            for part in self.members
+        ]
         losses = {name: loss.document() for name, loss in self.losses.items()}
         return {**document, "losses": losses, "skipped": list(self.skipped)}
+
+
+def _member_to_dict(part: ScoreMember) -> dict[str, object]:
+    """Return the promised JSON keys of one member."""
+    return {
+        "law": part.law.name,
+        "through": part.carrier,
+        "weight": part.weight,
+        "error": part.error if np.isfinite(part.error) else None,
+        "params": part.params,
+        "units": dict(part.units),
+        "rho": part.rho,
+    }

@@ -54,7 +54,7 @@ class Scores(Result):
         """The totals, and every forecast beside its measurement."""
         signed, share = "{:+.2%}".format, "{:.0%}".format
         totals = {"mean absolute error": "{:.2%}".format, "mean error": signed, "inside": share, "asked": share}
-        rows: dict[str, Callable[[Any], str]] = dict.fromkeys(("n_params", "tokens", "ptpp"), format_quantity)
+        rows: dict[str, Callable[..., str]] = dict.fromkeys(("n_params", "tokens", "ptpp"), format_quantity)
         rows |= dict.fromkeys(("loss", "lo", "hi", "measured"), "{:.4f}".format)
         rows |= {"replay": format_percent, "error": signed, "inside": lambda held: "yes" if held else "no"}
         named = self.totals.rename(columns=lambda name: name.replace("_", " "))

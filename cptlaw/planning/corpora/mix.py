@@ -6,13 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, TypeGuard, Unpack
 
 import numpy as np
 import pandas as pd
 
 from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.findings import Finding, Remedy, by_severity
+from cptlaw.fitting.fit import Fit
+from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.forecasting.scores import fit_all_scores
 from cptlaw.laws.base import Law
 from cptlaw.laws.calculus import Array
@@ -20,15 +22,15 @@ from cptlaw.planning.corpora.losses import base_model, build_losses, build_score
 from cptlaw.planning.corpora.pools import Pools
 from cptlaw.planning.corpora.result import CorporaPlan
 from cptlaw.planning.descent import Domain
-from cptlaw.planning.limits import AboveBase, Solution, check_risk, iterate_margins, with_margin
+from cptlaw.planning.limits import AboveBase, GivenLimit, LossLimit, Solution, check_risk, iterate_margins, with_margin
 from cptlaw.planning.loss import Loss, tokens_in_reach
 from cptlaw.planning.mixes.expected import binding, out_of_reach
 from cptlaw.planning.mixes.repetition import read_often
 from cptlaw.planning.options import label
-from cptlaw.planning.points import infeasible_fields, score_fields, score_limits
+from cptlaw.planning.points import base_score, infeasible_fields, score_fields, score_limits
 from cptlaw.planning.result import flops_of
 from cptlaw.planning.scenario import MixOfCorpora, PlanQuestion, documented, options_of, read_scenario
-from cptlaw.planning.solve import Axis, Limit, Points, RelaxedBounds, Space, certificate, worst_excess
+from cptlaw.planning.solve import Axis, Points, RelaxedBounds, Space, certificate, worst_excess
 from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.metrics import unit_of
 from cptlaw.runs.schema import MIX
@@ -41,7 +43,9 @@ AT_EDGE = 1e-4  # of the mix
 ROUNDING = 1e-8
 
 
-def mix(fits: Any, law: Any = "auto", where: str | None = None, **scenario: Unpack[MixOfCorpora]) -> CorporaPlan:
+def mix(
+    fits: object, law: str | Law = "auto", where: str | None = None, **scenario: Unpack[MixOfCorpora]
+) -> CorporaPlan:
     """Find the mix of k corpora with the lowest weighted loss, under limits on each eval.
 
     Parameters
@@ -118,7 +122,7 @@ class MixQuestion:
     given: PlanQuestion
     losses: Mapping[str, Loss]
     weights: Mapping[str, float]
-    limits: Sequence[Limit]
+    limits: Sequence[LossLimit]
     corpora: tuple[str, ...]
     low: Array
     high: Array
@@ -179,7 +183,7 @@ def _times(factor: float, name: str, points: Points) -> Array:
     return factor * points[SHARE + name]
 
 
-def _is_table(fits: object) -> bool:
+def _is_table(fits: object) -> TypeGuard[RunsLike]:
     if isinstance(fits, Runs | pd.DataFrame):
         return True
     return isinstance(fits, str | Path) and not str(fits).endswith(".json")
@@ -187,7 +191,7 @@ def _is_table(fits: object) -> bool:
 
 def _fitted(
     table: RunsLike, law: str | Law, where: str | None, given: PlanQuestion
-) -> tuple[dict[str, Any], dict[str, Any]]:
+) -> tuple[dict[str, Forecaster], object]:
     """Return the fits of the losses, and of the scores that limits name, unless these were given."""
     from cptlaw.forecasting.verbs import fit
 
@@ -199,11 +203,12 @@ def _fitted(
         )
     asked = dict.fromkeys([*given.minimise, *given.max_forgetting, *given.max_loss])
     losses = [name for name in runs.evals if name not in runs.scores]
-    fits = {name: fit(law, runs, name, where) for name in asked or losses}
+    fits: dict[str, Forecaster] = {name: fit(law, runs, name, where) for name in asked or losses}
     named = dict.fromkeys([*given.min_score, *given.max_drop])
     if given.scores or not named:
         return fits, given.scores
-    return fits, fit_all_scores(runs, list(named), where, losses=fits if law == "auto" else None)
+    of_losses = {name: one for name, one in fits.items() if isinstance(one, Fit)} if law == "auto" else None
+    return fits, fit_all_scores(runs, list(named), where, losses=of_losses)
 
 
 def _question(given: PlanQuestion, losses: Mapping[str, Loss], scores: Mapping[str, Loss]) -> MixQuestion:
@@ -218,11 +223,11 @@ def _question(given: PlanQuestion, losses: Mapping[str, Loss], scores: Mapping[s
     for name, value in given.max_forgetting.items():
         how = AboveBase(base_model(losses[name], given.base_loss.get(name)), given.forgetting)
         option = f"max-forgetting {name}"
-        limits.append(_limit(option, option, value, losses[name], how, given.risk))
+        limits.append(_limit(GivenLimit(option, option, value, losses[name], how, given.risk)))
     for name, value in given.max_loss.items():
         option = f"max-loss {name}"
-        limits.append(_limit(option, option, value, losses[name], None, given.risk))
-    limits += score_limits(given, scores, given.risk, _limit, lambda loss: base_model(loss).loss)
+        limits.append(_limit(GivenLimit(option, option, value, losses[name], None, given.risk)))
+    limits += score_limits(given, scores, _limit, partial(base_score, measured=lambda loss: base_model(loss).loss))
     check_risk(given.risk, limits)
     measured = measured_mixes(losses[next(iter(weights))], corpora)
     seen = measured if len(measured) else np.array([np.zeros(len(corpora)), np.ones(len(corpora))])
@@ -240,13 +245,14 @@ def _question(given: PlanQuestion, losses: Mapping[str, Loss], scores: Mapping[s
     return MixQuestion(given, losses, shares, limits, corpora, low, high, measured, pools)
 
 
-def _limit(name: str, about: str, value: float, loss: Loss, scale: AboveBase | None, risk: float | None) -> Limit:
+def _limit(given: GivenLimit[Loss]) -> LossLimit:
     """Return a limit on a loss, or on what a scale makes of it."""
+    loss = given.loss
 
     def spread(points: Points) -> float:
-        return float(np.log(loss.upper(points, risk) / loss.upper(points, None))[0])
+        return float(np.log(loss.upper(points, given.risk) / loss.upper(points, None))[0])
 
-    return with_margin(Limit(name, value, partial(loss.upper, risk=None), about, loss, scale), risk, spread)
+    return with_margin(given, partial(loss.upper, risk=None), spread)
 
 
 def _known_names(option: str, named: Mapping[str, float], known: tuple[str, ...], what: str) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from cptlaw.planning.limits import LossLimit
 from cptlaw.planning.result import LimitedPlan, number_text, quantity_text
-from cptlaw.planning.solve import Limit
 from cptlaw.result import Line, Table
 from cptlaw.runs.metrics import USUAL_UNIT
 from cptlaw.units import format_percent, format_quantity, format_span
@@ -57,10 +57,10 @@ class CorporaPlan(LimitedPlan):
     gain_on_measured: float | None = None
     repetition: str | None = None
     unit: str = USUAL_UNIT
-    _limits: tuple[Limit, ...] = field(default=(), compare=False)
+    _limits: tuple[LossLimit, ...] = field(default=(), compare=False)
 
     @property
-    def limits(self) -> tuple[Limit, ...]:
+    def limits(self) -> tuple[LossLimit, ...]:
         """The limits that were given."""
         return self._limits
 

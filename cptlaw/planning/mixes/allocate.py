@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.one_corpus import fit_of_corpus
-from cptlaw.planning.limits import check_risk
+from cptlaw.planning.limits import check_risk, limit_on
 from cptlaw.planning.loss import FitLike, Loss, as_fit
 from cptlaw.planning.options import positive
 from cptlaw.planning.plan_fields import field_line
-from cptlaw.planning.points import score_fields, score_limits, score_losses
+from cptlaw.planning.points import base_score, score_fields, score_limits, score_losses
 from cptlaw.planning.result import (
     FLOPS_PER_PARAMETER_TOKEN,
     Plan,
@@ -234,7 +234,7 @@ def allocate(target: FitLike, **scenario: Unpack[Allocate]) -> AllocatePlan:
     scores = score_losses(given.scores, known)
     if given.replay is None and any(one.reads("replay") for one in scores.values()):
         raise UsageError("allocate: the scores depend on replay. Give replay= (--replay), such as 50%.")
-    limits = score_limits(given, scores, given.risk)
+    limits = score_limits(given, scores, limit_on, base_score)
     check_risk(given.risk, limits)
     advised = advised_by_runs(loss.fit, n_params, tokens)
     rate = here.rate(point)

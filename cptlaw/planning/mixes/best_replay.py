@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array
-from cptlaw.planning.mixes.expected import planned
+from cptlaw.planning.mixes.expected import Mix, planned, with_findings
 from cptlaw.planning.mixes.mix import FittedMix
 from cptlaw.planning.solve import Best, Limit, Points, Space, solve
 from cptlaw.units import format_percent
@@ -17,13 +16,15 @@ from cptlaw.units import format_percent
 MORE = 1.02  # times the tokens, from which a mix with more replay is worth a word
 
 
-def lowest_target_loss(mix: FittedMix, space: Space, within: float = 0.0) -> tuple[dict[str, Any], list[Finding], Best]:
-    """Return the fields of a plan for the lowest target loss, its findings, and the best point.
+def lowest_target_loss(mix: FittedMix, space: Space, make: Callable[..., Mix], within: float = 0.0) -> tuple[Mix, Best]:
+    """Return the plan for the lowest target loss, and the best point.
 
     Parameters
     ----------
     space
         What may be chosen: points with ``replay`` and ``tokens``, and ``spent`` where repeated tokens count for less.
+    make
+        The kind of the plan.
     within
         Share of the lowest target loss by which the fewest tokens may miss it.
     """
@@ -42,14 +43,15 @@ def lowest_target_loss(mix: FittedMix, space: Space, within: float = 0.0) -> tup
         few = solve(space, spent, (*limits, near))
         return replace(few, value=float(mix.target_loss(few.points)[0])) if few.kept else lowest
 
-    fields, findings, best = planned(mix, space, mix.limits, search, {})
+    plan, best = planned(mix, space, mix.limits, search, {}, make)
     if not best.kept:
         # Without limits any target loss may be bought, so that is what the target side could reach.
         free = solve(space, mix.target_loss)
-        fields["best_reachable"] |= {"target_loss": free.value if free.kept else None}
+        reachable = {**(plan.best_reachable or {}), "target_loss": free.value if free.kept else None}
+        plan = replace(plan, best_reachable=reachable)
     elif within > 0:
-        findings += _more_replay(solve(space, mix.target_loss, mix.limits), best)
-    return fields, findings, best
+        plan = with_findings(plan, _more_replay(solve(space, mix.target_loss, mix.limits), best))
+    return plan, best
 
 
 def spent(points: Points) -> Array:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TypedDict, TypeVar
 
 import numpy as np
 
-from cptlaw.findings import Finding, Remedy
+from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.planning.limits import at_risk
 from cptlaw.planning.loss import AHEAD
-from cptlaw.planning.mixes.mix import CHOSEN, LARGEST, SMALLEST, FittedMix
+from cptlaw.planning.mixes.mix import LARGEST, SMALLEST, FittedMix
 from cptlaw.planning.points import infeasible_fields, score_fields
 from cptlaw.planning.result import MixPlan, flops_of
 from cptlaw.planning.solve import ON_LIMIT, Best, Limit, RelaxedBounds, Space, certificate
@@ -31,8 +32,9 @@ def planned(
     limits: Sequence[Limit],
     search: Callable[[Sequence[Limit]], Best],
     relaxed: RelaxedBounds,
-) -> tuple[dict[str, Any], list[Finding], Best]:
-    """Return the fields of a `MixPlan`, what is to be said of it, and the best mix.
+    make: Callable[..., Mix],
+) -> tuple[Mix, Best]:
+    """Return the plan of a mix, and the best mix.
 
     Parameters
     ----------
@@ -42,28 +44,44 @@ def planned(
         Returns the best mix under some limits: those that were given, or the same on the forecasts themselves.
     relaxed
         Bounds of the space that may block, beside the ends of the range of replay: see `certificate`.
+    make
+        The kind of the plan.
     """
     best = search(limits)
-    fields, findings = fixed_fields(mix) | {"_mix": mix}, list(mix.findings)
     if not best.kept:
         why = infeasible_fields(certificate(space, limits, best, {**relaxed, **mix.relaxed_bounds(space)}), limits)
-        why["best_reachable"] = {"target_loss": None, "forgetting": None} | why["best_reachable"]
-        return fields | why, [*findings, *beyond_fitted(mix, why["feasible_from"])], best
+        why["best_reachable"] = {"target_loss": None, "forgetting": None, **why["best_reachable"]}
+        refused = [*mix.findings, *beyond_fitted(mix, why["feasible_from"])]
+        return make(findings=by_severity(refused), _mix=mix, **fixed_fields(mix), **why), best
     values, noticed = _expected_at(mix, best.point)
-    fields |= {"feasible": True, "binding": binding(limits, best), **values}
+    plan = make(
+        feasible=True,
+        binding=binding(limits, best),
+        findings=by_severity([*mix.findings, *noticed]),
+        _mix=mix,
+        **{**fixed_fields(mix), **values},
+    )
+    if mix.scores:
+        point = {name: best.point[name] for name in ("replay", "tokens")}
+        plan = replace(plan, scores=score_fields(mix.scores, mix.limits, point, mix.given.interval))
     if mix.given.risk is not None:
         certain = search(at_risk(limits, None))
         # A risk may move the fewest tokens near the lowest loss towards that loss; then it costs nothing.
-        fields["price_of_doubt"] = max(best.value - certain.value, 0.0) if certain.kept else None
-    return fields, [*findings, *noticed], best
+        plan = replace(plan, price_of_doubt=max(best.value - certain.value, 0.0) if certain.kept else None)
+    return plan, best
 
 
-def _expected_at(mix: FittedMix, best: Mapping[str, float]) -> tuple[dict[str, object], list[Finding]]:
+def with_findings(plan: Mix, noticed: Iterable[Finding]) -> Mix:
+    """Return a plan with more findings."""
+    return replace(plan, findings=by_severity([*plan.findings, *noticed]))
+
+
+def _expected_at(mix: FittedMix, best: Mapping[str, float]) -> tuple[dict[str, float | None], list[Finding]]:
     """Return what to expect at one mix, and findings about it; where tokens repeat, those that count are others."""
     replay, counted = best["replay"], best["tokens"]
     tokens = best.get("spent", counted)
     point = {"replay": replay, "tokens": counted}
-    values: dict[str, Any] = {
+    values: dict[str, float | None] = {
         "replay": replay if mix.reads_replay else None,
         "tokens": tokens,
         "atpp": tokens / mix.n_params,
@@ -81,8 +99,6 @@ def _expected_at(mix: FittedMix, best: Mapping[str, float]) -> tuple[dict[str, o
         expected = loss.forecast(point, mix.given.interval)
         values |= {name + end: value[0] for end, value in expected.losses.items()}
         findings += expected.findings
-    if mix.scores:
-        values["scores"] = score_fields(mix.scores, mix.limits, point, mix.given.interval)
     findings += [*below_fitted_tokens(mix, tokens), *out_of_reach(mix.tokens_in_reach, tokens)]
     if mix.source is not None and mix.forgetting is not None:
         of_loss = {end: values.get(f"source_loss{end}") for end in ("", "_lo", "_hi")}
@@ -141,13 +157,30 @@ def out_of_reach(reach: float, tokens: float) -> tuple[Finding, ...]:
     )
 
 
-def fixed_fields(mix: FittedMix) -> dict[str, Any]:
+class FixedFields(TypedDict):
+    """Fields of a plan that do not depend on the answer: see `cptlaw.planning.result.MixPlan`."""
+
+    n_params: float
+    ptpp: float | None
+    lr_peak: float | None
+    merge_weight: float | None
+    lora_rank: float | None
+    forgetting_measure: str
+    base_source_loss: float | None
+    reference: str | None
+    risk: float | None
+    interval: float | None
+
+
+def fixed_fields(mix: FittedMix) -> FixedFields:
     """Return the fields of a plan that do not depend on the answer: the model, its reference, and how sure it is."""
-    how = mix.forgetting
+    how, known = mix.forgetting, mix.target.known
     return {
         "n_params": mix.n_params,
         "ptpp": mix.ptpp,
-        **{name: mix.target.known.get(name) for name in CHOSEN},
+        "lr_peak": known.get("lr_peak"),
+        "merge_weight": known.get("merge_weight"),
+        "lora_rank": known.get("lora_rank"),
         "forgetting_measure": "relative" if how is None else how.measure,
         "base_source_loss": None if how is None else how.reference.loss,
         "reference": None if how is None else how.reference.kind,
@@ -218,13 +251,13 @@ def best_over_rates(build: Callable[..., list[FittedMix]], plan_of: Callable[[Fi
     """
     plans = [plan_of(mix) for mix in build()]
     best = best_of(plans, value)
-    known = best.mix.target.known
-    beside = [plan for plan in plans if plan.mix.target.known | {"lr_peak": best.lr_peak} == known]
+    known = best.fitted_mix.target.known
+    beside = [plan for plan in plans if {**plan.fitted_mix.target.known, "lr_peak": best.lr_peak} == known]
     for _ in range(LOOKS):
         rate = _between(beside, best, value)
         if rate is None:
             break
-        beside.append(plan_of(build(known | {"lr_peak": rate})[0]))
+        beside.append(plan_of(build({**known, "lr_peak": rate})[0]))
         best = best_of(beside, value)
     return best
 

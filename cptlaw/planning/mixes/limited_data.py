@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Unpack
 
 from cptlaw.errors import UsageError
-from cptlaw.findings import Finding, Remedy, by_severity
+from cptlaw.findings import Finding, Remedy
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.laws.calculus import Array, Letters
 from cptlaw.planning.loss import FitLike
 from cptlaw.planning.mixes.best_replay import lowest_target_loss
-from cptlaw.planning.mixes.expected import best_over_rates
+from cptlaw.planning.mixes.expected import best_over_rates, with_findings
 from cptlaw.planning.mixes.mix import FittedMix, build_mixes
 from cptlaw.planning.mixes.repetition import effective_tokens, read_often
 from cptlaw.planning.result import MixPlan, quantity_text
@@ -102,13 +102,13 @@ def _from(mix: FittedMix, own: float) -> LimitedDataPlan:
         return {**chosen, "spent": whole, "tokens": counted}
 
     space = Space((mix.axis(), Axis("epochs", 1.0, epochs, log=True)), tokens)
-    fields, result, best = lowest_target_loss(mix, space, mix.given.within)
-    if fields["feasible"]:
-        result += _about_the_answer(mix, own, fields["replay"])
-        fields["target_epochs"] = best.point["epochs"]
-        fields["effective_tokens"] = best.point["tokens"] if epochs > 1 else None
-        result += read_often({"the target corpus": best.point["epochs"]})
-    return LimitedDataPlan(findings=by_severity(result), **fields)
+    plan, best = lowest_target_loss(mix, space, LimitedDataPlan, mix.given.within)
+    if not plan.feasible:
+        return plan
+    times = best.point["epochs"]
+    plan = replace(plan, target_epochs=times, effective_tokens=best.point["tokens"] if epochs > 1 else None)
+    about = _about_the_answer(mix, own, best.point["replay"])
+    return with_findings(plan, [*about, *read_often({"the target corpus": times})])
 
 
 def _about_the_answer(mix: FittedMix, own: float, share: float) -> list[Finding]:

@@ -11,11 +11,11 @@ from functools import partial
 from typing import Unpack
 
 from cptlaw.errors import UsageError
-from cptlaw.findings import Finding, by_severity
+from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.limits import at_most, at_risk, column
 from cptlaw.planning.loss import FitLike
-from cptlaw.planning.mixes.expected import at_edge, best_over_rates, planned
+from cptlaw.planning.mixes.expected import at_edge, best_over_rates, planned, with_findings
 from cptlaw.planning.mixes.mix import FittedMix, build_mixes
 from cptlaw.planning.mixes.repetition import effective_tokens, read_often
 from cptlaw.planning.result import MixPlan, quantity_text
@@ -203,21 +203,21 @@ def _plan(mix: FittedMix) -> MinTokensPlan:
         far = max(MOST_TIMES * mix.largest_fitted_tokens, tokens.most)
         relaxed["max-tokens"] = space.widened(tokens=(tokens.least, far)), partial(column, name="spent")
     search = partial(fewest, mix, tokens)
-    fields, findings, best = planned(mix, space, limits, search, relaxed)
-    fields |= {"unique_target_tokens": tokens.unique, "max_tokens": mix.given.max_tokens}
+    plan, best = planned(mix, space, limits, search, relaxed, MinTokensPlan)
+    plan = replace(plan, unique_target_tokens=tokens.unique, max_tokens=mix.given.max_tokens)
     if tokens.unique is not None:
-        fields["repetition"] = tokens.repetition
+        plan = replace(plan, repetition=tokens.repetition)
     if best.kept:
         replay, spent = best.point["replay"], best.point["spent"]
-        fields["binding"] = _binding(mix, tokens, fields["binding"], best)
-        fields["effective_tokens"] = best.point["tokens"] if tokens.discounts else None
-        findings += [*at_edge(mix, replay), *_at_floor(tokens, spent)]
+        effective = best.point["tokens"] if tokens.discounts else None
+        plan = replace(plan, binding=_binding(mix, tokens, plan.binding, best), effective_tokens=effective)
+        plan = with_findings(plan, [*at_edge(mix, replay), *_at_floor(tokens, spent)])
         if tokens.unique is not None:
-            fields["target_epochs"] = (1.0 - replay) * spent / tokens.unique
-            findings += read_often({"the target corpus": fields["target_epochs"]})
+            times = (1.0 - replay) * spent / tokens.unique
+            plan = with_findings(replace(plan, target_epochs=times), read_often({"the target corpus": times}))
     elif mix.given.risk is not None and (certain := search(at_risk(limits, None))).kept:
-        findings.append(_doubt_decides(certain))
-    return MinTokensPlan(findings=by_severity(findings), **fields)
+        plan = with_findings(plan, [_doubt_decides(certain)])
+    return plan
 
 
 def _binding(mix: FittedMix, tokens: Tokens, limits: Sequence[str], best: Best) -> tuple[str, ...]:

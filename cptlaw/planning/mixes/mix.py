@@ -14,12 +14,12 @@ from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.fitting.one_corpus import fit_of_corpus
 from cptlaw.fitting.solving.open_rates import at_size
 from cptlaw.laws.calculus import Array
-from cptlaw.planning.limits import AboveBase, build_limits, limit_on
+from cptlaw.planning.limits import AboveBase, LossLimit, build_limits, limit_on
 from cptlaw.planning.loss import FitLike, Loss, as_fit, check_pair, measured_levels, tokens_in_reach
-from cptlaw.planning.points import score_limits, score_losses
+from cptlaw.planning.points import base_score, score_limits, score_losses
 from cptlaw.planning.reference import find_reference
 from cptlaw.planning.scenario import PlanQuestion
-from cptlaw.planning.solve import Axis, Limit, Points, RelaxedBounds, Space
+from cptlaw.planning.solve import Axis, Points, RelaxedBounds, Space
 from cptlaw.runs.metrics import unit_of
 from cptlaw.units import format_percent
 
@@ -61,7 +61,7 @@ class FittedMix:
     fitted_low: float
     fitted_high: float
     given: PlanQuestion
-    limits: tuple[Limit, ...]
+    limits: tuple[LossLimit, ...]
     findings: tuple[Finding, ...]
     scores: Mapping[str, Loss] = field(default_factory=dict)
 
@@ -172,7 +172,7 @@ def pretraining_rate(fits: Iterable[Forecaster], n_params: float | None) -> dict
 
 
 def _build(given: PlanQuestion, fits: dict[str, Forecaster], known: dict[str, float]) -> FittedMix:
-    losses = {role: Loss.build(fit, role, known) for role, fit in fits.items()}  # type: ignore[arg-type]
+    losses = {role: Loss.build(fit, role, known) for role, fit in fits.items()}
     check_pair(losses.values())
     source = losses.get("source")
     how, findings = _forgetting(given, source)
@@ -205,7 +205,7 @@ def _build(given: PlanQuestion, fits: dict[str, Forecaster], known: dict[str, fl
             f"{format_percent(fitted[0])} to {format_percent(fitted[1])}; give min_replay= and max_replay= in order."
         )
     scores = score_losses(given.scores, known)
-    in_points = score_limits(given, scores, given.risk)
+    in_points = score_limits(given, scores, limit_on, base_score)
     limits = build_limits(given, losses, how, in_points, limit_on)
     return FittedMix(
         losses["target"], losses.get("source"), how, low, high, *fitted, given, tuple(limits), tuple(findings), scores

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Unpack
 
 import numpy as np
 
 from cptlaw.errors import DataError, UsageError
-from cptlaw.findings import Finding, by_severity
+from cptlaw.findings import Finding
 from cptlaw.planning.loss import FitLike
 from cptlaw.planning.mixes.best_replay import lowest_target_loss
-from cptlaw.planning.mixes.expected import at_edge, best_over_rates
+from cptlaw.planning.mixes.expected import at_edge, best_over_rates, with_findings
 from cptlaw.planning.mixes.mix import FittedMix, build_mixes
 from cptlaw.planning.result import MixPlan
 from cptlaw.planning.scenario import TradeOff, documented, read_scenario
@@ -70,7 +70,8 @@ def trade_off(target: FitLike, source: FitLike, **scenario: Unpack[TradeOff]) ->
 def plan_at(mix: FittedMix, tokens: float) -> TradeOffPlan:
     """Answer the question for one mix."""
     space = Space((mix.axis(),), lambda chosen: {**chosen, "tokens": np.full(len(chosen["replay"]), tokens)})
-    fields, result, _ = lowest_target_loss(mix, space)
+    plan, _ = lowest_target_loss(mix, space, TradeOffPlan)
+    result: list[Finding] = []
     if not any(loss.reads("tokens") for loss in mix.losses):
         result.append(
             Finding(
@@ -80,9 +81,9 @@ def plan_at(mix: FittedMix, tokens: float) -> TradeOffPlan:
                 "Train as long as the runs did, or fit runs of several token counts with a law of tokens.",
             )
         )
-    if fields["feasible"]:
-        result += at_edge(mix, fields["replay"])
-    return TradeOffPlan(findings=by_severity(result), **({"tokens": tokens} | fields))
+    if plan.replay is not None:
+        result += at_edge(mix, plan.replay)
+    return replace(with_findings(plan, result), tokens=tokens if plan.tokens is None else plan.tokens)
 
 
 def crossing(shares: Sequence[float], losses: Sequence[float], limit: float) -> float:

@@ -13,9 +13,10 @@ The short decay at the end of each branch is neglected.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -25,6 +26,7 @@ from cptlaw.fitting.solving.open_rates import at_size
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.options import label, positive, share
 from cptlaw.planning.result import FLOPS_PER_PARAMETER_TOKEN, flops_of
+from cptlaw.planning.scenario import Several
 from cptlaw.runs.schema import MIX, corpus_of
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ SHORTER = (0.125, 0.25, 0.5, 1.0)  # of the longest runs in the table, in tokens
 MOST_POINTS = 8
 MOST_MIXES = 12  # of k corpora, to choose from
 SAME = 1e-6
+SIZES = "241M,517M"  # an example of levels
+LEVEL = partial(positive, example=SIZES)
 NEAR = 0.02  # an asked level this little above one that there is stands for that one, as 125K for 124,672
 
 
@@ -133,10 +137,10 @@ def candidates(
     table: pd.DataFrame,
     asked: pd.Series,
     *,
-    sizes: object = None,
-    ptpps: object = None,
-    replays: object = None,
-    tokens: object = None,
+    sizes: Several = None,
+    ptpps: Several = None,
+    replays: Several = None,
+    tokens: Several = None,
 ) -> list[CandidateRun]:
     """List the runs that could be next.
 
@@ -156,22 +160,22 @@ def candidates(
     data = fit.data
     reads = fit.law.inputs
     have_sizes = _levels(data, "n_params")
-    own_sizes = _given(sizes, "sizes", positive)
+    own_sizes = _given(sizes, "sizes", LEVEL)
     size_levels = own_sizes or _size_levels(have_sizes, _asked_value(asked, "n_params"))
-    ptpp_levels: Sequence[float | None] = _given(ptpps, "ptpps", positive)
+    ptpp_levels: Sequence[float | None] = _given(ptpps, "ptpps", LEVEL)
     if not ptpp_levels:
         wanted = _asked_value(asked, "ptpp")
         if "ptpp" in reads:
             ptpp_levels = _bridge(_levels(data, "ptpp"), wanted)
         else:  # to a law that is blind to it, any base will do: the cheapest that there is
             ptpp_levels = _levels(table, "ptpp")[:1] or ([wanted] if wanted is not None else [None])
-    replay_levels: Sequence[float | None] = _given(replays, "replays", share)
+    replay_levels: Sequence[float | None] = _given(replays, "replays", share, "10%,25%")
     if not replay_levels:
         wanted = _asked_value(asked, "replay")
         result = set(_levels(data, "replay")) | ({wanted} if wanted is not None else set())
         replay_levels = sorted(result) if result else [None]
     mixes = _mixes(fit, asked)
-    own_tokens = _given(tokens, "tokens", positive)
+    own_tokens = _given(tokens, "tokens", LEVEL)
     spans = _spans(data)
     chosen_cells = []
     for size in size_levels:
@@ -304,15 +308,12 @@ def _rounded(tokens: float) -> float:
     return float(f"{tokens:.3g}")
 
 
-def _given(values: Any, name: str, read: Any) -> list[float]:
+def _given(values: Several, name: str, read: Callable[[object, str], float], example: str = SIZES) -> list[float]:
     """Read levels of one's own: a number, text with commas, or a sequence; an empty list where none were given."""
     if values is None:
         return []
-    items = values.split(",") if isinstance(values, str) else values
-    if isinstance(items, int | float):
-        items = [items]
-    extra = ("241M,517M",) if read is positive else ("10%,25%",)
-    read_items = [read(item, name, *extra) if read is positive else read(item, name) for item in items]
+    items = values.split(",") if isinstance(values, str) else [values] if isinstance(values, int | float) else values
+    read_items = [read(item, name) for item in items]
     if not read_items:
-        raise UsageError(f"{label(name)}: no level was given. Expected a list such as {extra[0]}.")
+        raise UsageError(f"{label(name)}: no level was given. Expected a list such as {example}.")
     return sorted(set(read_items))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -83,7 +83,7 @@ class CurveLoss(LossBase):
         own = self.law
         return own.name if own.objects else "", own.computed, own.decay, own.lr_power, str(own.area_options)
 
-    def columns(self, schedule: Schedule, steps: ArrayLike) -> Mapping[str, Any]:
+    def columns(self, schedule: Schedule, steps: ArrayLike) -> Mapping[str, Array]:
         """Return the inputs that follow from a schedule, at steps counted across its phases."""
         return self.law.read(schedule, np.asarray(steps, dtype=int))
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 
 import numpy as np
 
@@ -14,8 +14,17 @@ from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.descent import Domain
-from cptlaw.planning.limits import AboveBase, Solution, build_limits, column, forgetting, iterate_margins, with_margin
-from cptlaw.planning.loss import FitLike
+from cptlaw.planning.limits import (
+    GivenLimit,
+    LossLimit,
+    Solution,
+    build_limits,
+    column,
+    forgetting,
+    iterate_margins,
+    with_margin,
+)
+from cptlaw.planning.loss import EVEN, FitLike
 from cptlaw.planning.mixes.expected import binding
 from cptlaw.planning.points import drop_of, infeasible_fields, score_limits
 from cptlaw.planning.scenario import Goal, PlanQuestion, ScheduleOfRun, documented, read_scenario
@@ -31,6 +40,7 @@ STEP = 2e-3  # of the range of a choice
 NEAR_POINTS = 41
 NEAR_STEPS = 0.02  # 2 % more steps are near the fewest
 AT_END = 1e-6  # of a range
+Scheduled = TypeVar("Scheduled", CurveLoss, ScheduledScore)
 TELLING = ("degenerate-shift", "given-parameters", "not-converged", "rank-deficient")
 
 
@@ -77,7 +87,7 @@ def schedule(target: FitLike, source: FitLike | None = None, **scenario: Unpack[
         )
     scores, noticed = scheduled_scores(given.scores, list(losses.values()), given.n_params)
     question = ScheduleQuestion(given, losses, range_, tuple(scores.values()))
-    in_points = score_limits(given, scores, given.risk, question.limit, lambda score: score.base)
+    in_points = score_limits(given, scores, question.limit, lambda score: score.base)
     limits = build_limits(given, losses, None, in_points, question.limit)
     goal = _goal(given, losses, "steps" in names, limits)
     value = partial(question.value, goal=goal)
@@ -157,20 +167,19 @@ class ScheduleQuestion:
         """Return what is minimised at points, (n,); steps count by their logarithm."""
         return column(points, {"weighted": "weighted", "steps": "log steps"}.get(goal, f"{goal}_loss"))
 
-    def limit(
-        self, name: str, about: str, most: float, loss: Any, scale: AboveBase | None, risk: float | None
-    ) -> Limit:
+    def limit(self, given: GivenLimit[Scheduled]) -> LossLimit:
         """Return a limit on a loss, on forgetting, or on a score."""
+        loss = given.loss
 
         def of_base(points: Points, losses: Array) -> Array:
             return np.asarray(forgetting(losses, points["base_source_loss"], self.given.forgetting), dtype=float)
 
         def spread(points: Points) -> float:
             chosen = self.chosen({name: column[0] for name, column in points.items()})
-            return float(loss.doubt(chosen.schedule, chosen.replay, risk))
+            return loss.doubt(chosen.schedule, chosen.replay, given.risk or EVEN)
 
-        forecast = Limit(name, most, partial(column, name=f"{loss.role}_loss"), about, loss, scale)
-        return with_margin(forecast, risk, spread, of_base if about == "forgetting" else None)
+        forecast = partial(column, name=f"{loss.role}_loss")
+        return with_margin(given, forecast, spread, of_base if given.about == "forgetting" else None)
 
     def near(self, solution: Solution, value: Callable[..., Array], tolerance: float) -> dict[str, tuple[float, float]]:
         """Return for each choice the range over which what is minimised stays near the best, the others held."""

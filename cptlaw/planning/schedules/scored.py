@@ -15,7 +15,7 @@ from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.combined_law import AnyLaw
 from cptlaw.planning.loss import base_losses
-from cptlaw.planning.points import score_fits
+from cptlaw.planning.points import BaseScore, score_fits
 from cptlaw.planning.schedules.curve_loss import CurveLoss
 from cptlaw.schedules import Schedule
 from cptlaw.units import format_percent
@@ -125,7 +125,7 @@ class ScheduledScore:
         return result
 
     @property
-    def base(self) -> float:
+    def base(self) -> BaseScore:
         """The base model's measured score.
 
         Raises
@@ -136,7 +136,7 @@ class ScheduledScore:
         measured = np.unique(base_losses(self.fit, self.n_params))
         if len(measured) != 1:
             raise UsageError(f"{self.role}: no one score of the base model was measured.")
-        return float(measured[0])
+        return BaseScore(1.0 - float(measured[0]), self.fit.n_items)
 
 
 def scheduled_scores(

@@ -243,7 +243,9 @@ def _with_overrides(cpt: Phase | None, base: Sequence[Phase], overrides: Mapping
     return Phase(**(kept | values))
 
 
-def _ranges(ranges: Any, names: Sequence[str]) -> dict[str, tuple[float, float]]:
+def _ranges(
+    ranges: Mapping[str, str | Iterable[float]] | Iterable[str] | None, names: Sequence[str]
+) -> dict[str, tuple[float, float]]:
     """Read ``{"peak": (1e-5, 4e-4)}`` or ``["peak=1e-5:4e-4"]``."""
     if ranges is None:
         return {}
@@ -252,7 +254,7 @@ def _ranges(ranges: Any, names: Sequence[str]) -> dict[str, tuple[float, float]]
     for name, value in pairs:
         if name not in names:
             raise UsageError(f"range (--range): {name!r} is not varied.{did_you_mean(str(name), names)}")
-        ends = value.split(":") if isinstance(value, str) else list(value)
+        ends: list[object] = [*(value.split(":") if isinstance(value, str) else value)]
         if len(ends) != 2:
             raise UsageError(f"range (--range) {name}: expected two ends, as in {name}=1e-5:4e-4.")
         low, high = (parse_quantity(end, f"range of {name}") for end in ends)

@@ -77,9 +77,7 @@ def forgetting_map(
 
 def map_of_plan(plan: MinTokensPlan) -> Figure:
     """Draw the map of a plan of the fewest tokens; without a limit on forgetting, both losses along the replay."""
-    mix = plan.mix
-    if mix is None:
-        raise UsageError("this plan does not know its fits, as one read from a file: ask for it again to draw it.")
+    mix = plan.fitted_mix
     if mix.source is None or mix.forgetting is None:
         return losses_by_replay(plan)
     return _draw_map(mix, plan, () if plan.risk is None else (plan.risk,))

@@ -41,7 +41,7 @@ def losses_by_replay(plan: MixPlan) -> Figure:
         Data: replay, tokens, target_loss and, with a source fit, source_loss and forgetting. Rings are losses of the
         fitted runs nearest to the plan, with what the same laws forecast for these where they are not of its size.
     """
-    mix = plan.mix
+    mix = plan.fitted_mix
     # More places near none, where forgetting falls steeply.
     along = np.linspace(0.0, 1.0, PLACES) ** 2
     replay = mix.low + (min(mix.high, 0.999) - mix.low) * along if mix.high > mix.low else np.array([mix.low])
@@ -76,11 +76,11 @@ def losses_by_replay(plan: MixPlan) -> Figure:
 
 def _tokens_at(plan: MixPlan, replay: Array) -> Array:
     """Return the tokens of the mix at each replay: given ones, or those that hold the given target tokens."""
-    given = plan.mix.given
+    given = plan.fitted_mix.given
     own = getattr(given, "target_tokens", None)
     if own is not None:
         return float(own) / (1.0 - replay)
-    tokens = getattr(given, "tokens", None) or plan.tokens or plan.mix.largest_fitted_tokens
+    tokens = getattr(given, "tokens", None) or plan.tokens or plan.fitted_mix.largest_fitted_tokens
     return np.full(len(replay), float(tokens))
 
 

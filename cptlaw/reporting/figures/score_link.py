@@ -39,7 +39,7 @@ def score_link(fit: ScoreFit, at: PointsLike | None = None, interval: float = 0.
         If no law of the score reads a loss.
     """
     part = next((one for one in fit.members if one.carrier is not None), None)
-    if part is None or part.carrier is None:
+    if part is None or part.carrier is None or part.loss is None:
         raise UsageError(f"no law of {fit.on} reads a loss: there is no link to draw.")
     ends = [0.5 - 0.5 * interval, 0.5 + 0.5 * interval]
     measured = pd.DataFrame({"kind": "measured", "loss": part.losses(fit.data), "score": fit.data["loss"]})
