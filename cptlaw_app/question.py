@@ -169,8 +169,9 @@ class AnswerQueue:
         def work() -> cl.Reading:
             with parsed_options(filled_fields(given)) as read:
                 how = options.how_to_read({name: read[name] for name in options.READING})
-            if table == EXAMPLE or (table == GIVEN and self.runs is not None):
-                return cl.read(self._runs(table, dict.fromkeys(options.READING)))
+            runs = cl.examples.load(EXAMPLE_NAME) if table == EXAMPLE else self.runs if table == GIVEN else None
+            if runs is not None:
+                return cl.read(runs)
             reading: cl.Reading = read_upload(self.uploads.get(table), lambda path: cl.read(path, **how))
             return reading
 

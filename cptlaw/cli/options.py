@@ -16,6 +16,7 @@ from cptlaw.units import parse_pairs, parse_quantity
 
 if TYPE_CHECKING:
     from cptlaw.runs import Question, Reading, Runs
+    from cptlaw.runs.question import HowToReadTable
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -264,16 +265,21 @@ def _same(names: Collection[str], others: Mapping[str, str | None]) -> list[str]
     return words
 
 
-def how_to_read(options: dict[str, Any]) -> dict[str, Any]:
+def how_to_read(options: dict[str, Any]) -> HowToReadTable:
     """Return the arguments of `read_runs` that the options of `table` give, taking these out of `options`."""
     from cptlaw.runs.expressions import column_pairs
 
     form = "NAME=COLUMN, as in {}"
-    given: dict[str, Any] = {"columns": column_pairs(options.pop("columns")) or None}
-    for name, place, example in (("losses", "losses", "fr=fr_loss"), ("scores", "score_columns", "gsm8k=gsm8k_acc")):
-        text = options.pop(place, None)
-        given[name] = parse_pairs([text], f"--{name}", form.format(example)) if text else None
-    return {**given, **{key: options.pop(key) for key in TABLE_OPTIONS}}
+    losses, scores = options.pop("losses", None), options.pop("score_columns", None)
+    return {
+        "columns": column_pairs(options.pop("columns")) or None,
+        "losses": parse_pairs([losses], "--losses", form.format("fr=fr_loss")) if losses else None,
+        "scores": parse_pairs([scores], "--scores", form.format("gsm8k=gsm8k_acc")) if scores else None,
+        "source_eval": options.pop("source_eval"),
+        "target_eval": options.pop("target_eval"),
+        "n_params_kind": options.pop("n_params_kind"),
+        "all_runs": options.pop("all_runs"),
+    }
 
 
 def read_table(runs: str, options: dict[str, Any]) -> Runs:
@@ -305,7 +311,7 @@ def can_be_answered(reading: Reading) -> bool:
     return not reading.understood and all(one.flag for one in reading.open)
 
 
-def with_answers(asked: Iterable[Question], given: Mapping[str, object]) -> dict[str, Any]:
+def with_answers(asked: Iterable[Question], given: HowToReadTable) -> HowToReadTable:
     """Ask each question that is open on the terminal, and return how to read with the replies."""
     from cptlaw.runs.question import with_reply
 
@@ -318,7 +324,7 @@ def with_answers(asked: Iterable[Question], given: Mapping[str, object]) -> dict
         first = "1" if one.choices else None
         reply = click.prompt("Number, or NAME=COLUMN", default=first, err=True, value_proc=answered)
         given = with_reply(given, reply)
-    return dict(given)
+    return given
 
 
 def _reply(known: Mapping[str, str], text: str) -> str:
@@ -333,7 +339,7 @@ def _reply(known: Mapping[str, str], text: str) -> str:
     return choice
 
 
-def keep_answers(runs: str, given: Mapping[str, object]) -> Path | None:
+def keep_answers(runs: str, given: HowToReadTable) -> Path | None:
     """Keep beside a file how it is to be read, where anything was said of it, and return where."""
     from cptlaw.runs.replies import keep_replies
 

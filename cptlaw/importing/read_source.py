@@ -6,16 +6,18 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 from cptlaw.errors import CptlawError
 from cptlaw.importing import wandb_runs
 from cptlaw.importing.import_logs import import_logs
 from cptlaw.runs import Reading, understand
+from cptlaw.runs.question import HowToReadTable
+from cptlaw.runs.table import RunsLike
 
 
 def read(
-    source: Any,
+    source: RunsLike,
     *,
     columns: Mapping[str, str | list[str]] | None = None,
     losses: Mapping[str, str] | None = None,
@@ -56,21 +58,22 @@ def read(
     >>> [(one.name, one.flag, one.explains) for one in reading.open]
     [('rr', "--columns 'replay=rr'", True)]
     """
-    roles = {"source_eval": source_eval, "target_eval": target_eval}
-    of_logs: dict[str, Any] = {"n_params_kind": n_params_kind, "all_runs": all_runs}
+    how: HowToReadTable = {"columns": columns, "losses": losses, "scores": scores, "all_runs": all_runs}
+    how |= {"source_eval": source_eval, "target_eval": target_eval, "n_params_kind": n_params_kind}
     if _is_log(source):
-        return _of_logs(source, of_logs, roles)
-    reading = understand(source, columns=columns, losses=losses, scores=scores, **of_logs, **roles)
+        return _of_logs(source, how)
+    reading = understand(source, **how)
     has_losses = any(one.meaning == "loss" or one.meaning.startswith("loss of ") for one in reading.columns)
     if reading.runs is None and not has_losses and isinstance(source, str | Path) and not columns:
         # A trainer's log may be a table too: what is none as it stands may be one of the formats that are imported.
         with suppress(CptlawError):
-            return _of_logs(source, of_logs, roles)
+            return _of_logs(source, how)
     return reading
 
 
-def _of_logs(source: str | Path, how: Mapping[str, Any], roles: Mapping[str, Any]) -> Reading:
-    return replace(understand(import_logs(source, **how).with_roles(**roles)), label=str(source))
+def _of_logs(source: str | Path, how: HowToReadTable) -> Reading:
+    runs = import_logs(source, n_params_kind=how["n_params_kind"], all_runs=how["all_runs"])
+    return replace(understand(runs.with_roles(how["source_eval"], how["target_eval"])), label=str(source))
 
 
 def _is_log(source: object) -> TypeGuard[str | Path]:

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from cptlaw.errors import DataError, UsageError, did_you_mean, join_names, require_type
 from cptlaw.runs.expressions import IGNORE, expression
-from cptlaw.runs.question import NotUnderstoodError, as_flag
+from cptlaw.runs.question import ColumnNames, NotUnderstoodError, as_flag
 from cptlaw.runs.schema import COLUMNS, LAST_RESORTS, canonical_name, column_of, corpus_of, normal_name
 from cptlaw.runs.tracker_names import PLACES, VALIDATION, meaning_of_name
 from cptlaw.units import NUMBER
@@ -58,7 +58,7 @@ class Naming:
         return frozenset(name for canonical, name in self.file_columns.items() if not column_of(canonical).numeric)
 
 
-def name_columns(header: Iterable[str], columns: Mapping[str, str] | None, label: str) -> Naming:
+def name_columns(header: Iterable[str], columns: ColumnNames | None, label: str) -> Naming:
     """Decide which column of a file is read as which canonical column.
 
     A name that the user gave comes first, then the canonical name itself, then an alias. Columns that lose
@@ -266,13 +266,13 @@ def about_scores(names: Iterable[str]) -> str:
     return f"{count} like scores: --scores {','.join(pairs[:2])}{more}"
 
 
-def _given_names(names: list[str], columns: Mapping[str, str], label: str) -> dict[str, str]:
+def _given_names(names: list[str], columns: ColumnNames, label: str) -> dict[str, str]:
     require_type(columns, Mapping, "columns=", "a mapping such as {'eval': 'domain'}")
     given: dict[str, str] = {}
-    for key, name in columns.items():
+    for key, place in columns.items():
         if key == IGNORE:
             continue
-        canonical = canonical_name(str(key))
+        canonical, name = canonical_name(str(key)), str(place)
         if canonical is None:
             swapped = " The two names seem to be the wrong way round." if name in COLUMNS and key in names else ""
             raise UsageError(

@@ -53,14 +53,24 @@ def header_of_two(lines: Sequence[Sequence[str]]) -> tuple[list[str], int] | Non
     below = third[0] and not any(third[1:])  # pandas names the rows on a line of their own
     if not _are_names(first, second, own) or not (below or _has_numbers(third[1:])):
         return None
-    names = [third[0] if below else second[0] or first[0], *second[1:own]]
-    names += [f"{above}{BETWEEN_LEVELS}{name}" for above, name in _under(first[own:], second[own:])]
-    if not all(amount_of(name) is not None for name in names[own:]):
-        if below or not all(second) or _has_numbers(second) or all(first[own:]):
-            return None
-        # Groups of columns, of which one may say that all below it are losses.
-        names = [f"{name} loss" if "loss" in above.lower() else name for above, name in _under(first, second)]
-    return (names, 3 if below else 2) if len(set(names)) == len(names) else None
+    of_rows = [third[0] if below else second[0] or first[0], *second[1:own]]
+    names = _names_of_amounts(first[own:], second[own:], of_rows) or (
+        [] if below else _names_in_groups(first, second, own)
+    )
+    return (names, 3 if below else 2) if names and len(set(names)) == len(names) else None
+
+
+def _names_of_amounts(first: list[str], second: list[str], of_rows: list[str]) -> list[str]:
+    """Return the names of columns, those of rows before them, where all but these are amounts; else nothing."""
+    names = [f"{above}{BETWEEN_LEVELS}{name}" for above, name in _under(first, second)]
+    return [*of_rows, *names] if all(amount_of(name) is not None for name in names) else []
+
+
+def _names_in_groups(first: list[str], second: list[str], own: int) -> list[str]:
+    """Return the names of columns in groups, of which one may say that all below it are losses; nothing for others."""
+    if not all(second) or _has_numbers(second) or all(first[own:]):
+        return []
+    return [f"{name} loss" if "loss" in above.lower() else name for above, name in _under(first, second)]
 
 
 def _under(first: list[str], second: list[str]) -> Iterator[tuple[str, str]]:

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Literal, TypeAlias, TypedDict
 
 from cptlaw.commands import command_line
 from cptlaw.errors import DataError, UsageError, name_hint
@@ -14,8 +14,25 @@ from cptlaw.runs.expressions import IGNORE, as_texts, column_pairs
 from cptlaw.units import parse_pairs
 
 FRAME = "DataFrame"  # what a table without a file is called
-MAPPINGS = ("columns", "losses", "scores")
-TEXTS = ("source_eval", "target_eval", "n_params_kind")
+MAPPINGS: tuple[Literal["columns", "losses", "scores"], ...] = ("columns", "losses", "scores")
+TEXTS: tuple[Literal["source_eval", "target_eval", "n_params_kind"], ...] = (
+    "source_eval",
+    "target_eval",
+    "n_params_kind",
+)
+ColumnNames: TypeAlias = Mapping[str, str | list[str]]  # column of cptlaw -> of the file; several that are ignored
+
+
+class HowToReadTable(TypedDict, total=False):
+    """How `read_runs` reads a table."""
+
+    columns: ColumnNames | None
+    losses: Mapping[str, str] | None
+    scores: Mapping[str, str] | None
+    source_eval: str | None
+    target_eval: str | None
+    n_params_kind: str | None
+    all_runs: bool
 
 
 @dataclass(frozen=True)
@@ -95,8 +112,8 @@ class UnreadColumnError(NotUnderstoodError):
         if len(first) > 1:
             lines.append(f"If the first of each is right: {_together(first.values())}")
         if first and label == FRAME:
-            how = reduce(with_reply, first.values(), dict[str, Any]())
-            lines.append(f"In Python: cl.read_runs(frame, {', '.join(f'{name}={how[name]!r}' for name in how)})")
+            how = reduce(with_reply, first.values(), HowToReadTable())
+            lines.append(f"In Python: cl.read_runs(frame, {', '.join(f'{name}={one!r}' for name, one in how.items())})")
         super().__init__("\n".join(lines))
         self._asked = tuple(asked)
 
@@ -126,7 +143,7 @@ def as_flag(choice: str) -> str:
     return f"--columns '{choice}'" if "'" not in choice else command_line(["--columns", choice])
 
 
-def flags_of(how: Mapping[str, Any]) -> list[str]:
+def flags_of(how: HowToReadTable) -> list[str]:
     """Return what a command line needs to read a table in the same way again.
 
     Examples
@@ -135,13 +152,13 @@ def flags_of(how: Mapping[str, Any]) -> list[str]:
     ['--columns', 'replay=rr', '--losses', 'source=en', '--all-runs']
     """
     flags = [word for pair in as_texts(how.get("columns") or {}) for word in ("--columns", pair)]
-    for name in ("losses", "scores"):
+    for name in MAPPINGS[1:]:
         if named := how.get(name):
             flags += [f"--{name}", ",".join(f"{key}={place}" for key, place in named.items())]
     return [*flags, "--all-runs"] if how.get("all_runs") else flags
 
 
-def arguments_of(choice: str) -> dict[str, Any]:
+def arguments_of(choice: str) -> HowToReadTable:
     """Return a choice as arguments of `read_runs`.
 
     Raises
@@ -155,29 +172,33 @@ def arguments_of(choice: str) -> dict[str, Any]:
     ({'columns': {'replay': 'rr'}}, {'source_eval': 'en', 'target_eval': 'fr 2'})
     """
     words = shlex.split(choice) if choice.startswith("--") else ["--columns", choice]
-    result: dict[str, object] = {}
+    result = HowToReadTable()
     for flag, text in zip(words[::2], words[1::2], strict=False):
         name = flag.removeprefix("--").replace("-", "_")
         if name not in (*MAPPINGS, *TEXTS):
             raise UsageError(f"{flag}: no option that says how to read.{name_hint(name, (*MAPPINGS, *TEXTS))}")
-        pairs = column_pairs([text]) if name == "columns" else None
-        if name in ("losses", "scores"):
-            result[name] = parse_pairs([text], flag, "NAME=COLUMN")
-        else:
-            result[name] = text if pairs is None else pairs
+        if name == "columns":
+            result["columns"] = column_pairs([text])
+        for mapping in MAPPINGS[1:]:
+            if name == mapping:
+                result[mapping] = parse_pairs([text], flag, "NAME=COLUMN")
+        for one in TEXTS:
+            if name == one:
+                result[one] = text
     if not result:
         raise UsageError(f"{choice!r}: expected NAME=COLUMN, as in eval=domain.")
     return result
 
 
-def with_reply(how: Mapping[str, Any], choice: str) -> dict[str, Any]:
+def with_reply(how: HowToReadTable, choice: str) -> HowToReadTable:
     """Return how a table is read with one choice more, which adds to what was said and goes before it."""
-    result = dict(how)
-    for name, value in arguments_of(choice).items():
-        if name not in MAPPINGS:
-            result[name] = value
-            continue
-        before = result.get(name) or {}
-        ignored = {IGNORE: [*before.get(IGNORE, []), *value[IGNORE]]} if IGNORE in value else {}
-        result[name] = {**before, **value, **ignored}
+    more = arguments_of(choice)
+    result: HowToReadTable = {**how, **more}
+    for name in MAPPINGS[1:]:
+        if added := more.get(name):
+            result[name] = {**(how.get(name) or {}), **added}
+    if columns := more.get("columns"):
+        before = how.get("columns") or {}
+        ignored = {IGNORE: [*before.get(IGNORE, []), *columns[IGNORE]]} if IGNORE in columns else {}
+        result["columns"] = {**before, **columns, **ignored}
     return result

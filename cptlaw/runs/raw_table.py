@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from cptlaw.runs.naming import Naming, name_columns
+from cptlaw.runs.question import ColumnNames
 
 # Name of the index that holds the row numbers.
 ROW = "row"
@@ -39,7 +40,7 @@ class RawTable:
     frame: pd.DataFrame
     label: str
     path: Path | None = None
-    columns: Mapping[str, str] | None = None
+    columns: ColumnNames | None = None
     notes: tuple[str, ...] = ()
     accounted_for: frozenset[str] = frozenset()
     scales: Mapping[str, float] = field(default_factory=dict)

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 from cptlaw.errors import CptlawError, DataError, UsageError, did_you_mean, require_type
 from cptlaw.reading import STDIN, existing_file
@@ -40,7 +40,17 @@ from cptlaw.runs.number_formats import (
 )
 from cptlaw.runs.parquet_file import read_parquet
 from cptlaw.runs.pivot import by_amount
-from cptlaw.runs.question import MAPPINGS, TEXTS, NotUnderstoodError, Question, UnreadColumnError, flags_of, with_reply
+from cptlaw.runs.question import (
+    MAPPINGS,
+    TEXTS,
+    ColumnNames,
+    HowToReadTable,
+    NotUnderstoodError,
+    Question,
+    UnreadColumnError,
+    flags_of,
+    with_reply,
+)
 from cptlaw.runs.questions import questions, refuse_likely
 from cptlaw.runs.raw_table import RawTable
 from cptlaw.runs.replies import with_replies
@@ -131,7 +141,7 @@ def read_runs(
             )
         kept: Runs = replace(source, all_runs=source.all_runs or all_runs)
         return kept.with_roles(source_eval, target_eval, _checked_kind(n_params_kind))
-    options: dict[str, object] = {"columns": columns, "losses": losses, "scores": scores, "all_runs": all_runs}
+    options: HowToReadTable = {"columns": columns, "losses": losses, "scores": scores, "all_runs": all_runs}
     options |= {"source_eval": source_eval, "target_eval": target_eval, "n_params_kind": n_params_kind}
     table = shape_table(source, **options)
     if table.runs is None:
@@ -159,7 +169,7 @@ class ShapedTable:
 
     found: RawTable
     raw: RawTable
-    columns: Mapping[str, Any]
+    columns: ColumnNames
     losses: Mapping[str, str] | None
     scores: Mapping[str, str] | None
     runs: Runs | None
@@ -172,7 +182,7 @@ def _checked_kind(n_params_kind: str | None) -> str | None:
     return n_params_kind
 
 
-def _check_types(options: Mapping[str, Any]) -> None:
+def _check_types(options: HowToReadTable) -> None:
     """Refuse arguments of other types than `read_runs` takes."""
     examples = ("{'eval': 'domain'}", "{'code': 'code_loss'}", "{'gsm8k': 'acc'}")
     for name, example in zip(MAPPINGS, examples, strict=True):
@@ -184,11 +194,11 @@ def _check_types(options: Mapping[str, Any]) -> None:
             several = value if key == IGNORE and isinstance(value, list | tuple) else [value]
             for one in several:
                 require_type(one, (str, int, float) if name == "columns" else str, f"{name}= for {key!r}", wanted)
-    for name in TEXTS:
-        require_type("" if options.get(name) is None else options[name], str, f"{name}=", "a name")
+    for text in TEXTS:
+        require_type("" if options.get(text) is None else options[text], str, f"{text}=", "a name")
 
 
-def shape_table(source: RunsLike, **options: Any) -> ShapedTable:
+def shape_table(source: RunsLike, **options: Unpack[HowToReadTable]) -> ShapedTable:
     """Read a table as `read_runs` does, and return it as its source has it, in one row per loss, and as runs.
 
     Raises
@@ -221,7 +231,8 @@ def shape_table(source: RunsLike, **options: Any) -> ShapedTable:
         runs = check_table(replace(raw, notes=(*kept, *raw.notes)), options.get("n_params_kind"))
         runs = replace(runs, read_with=tuple(read_with), all_runs=bool(options.get("all_runs")))
         told = _roles_in_column(runs)
-        runs = runs.with_roles(*(options.get(f"{role}_eval") or told.get(role) for role in ("source", "target")))
+        source_eval = options.get("source_eval") or told.get("source")
+        runs = runs.with_roles(source_eval, options.get("target_eval") or told.get("target"))
     except DataError as error:
         return ShapedTable(found, raw, columns or {}, losses, scores, None, error)
     return ShapedTable(found, raw, columns or {}, losses, scores, runs)
@@ -238,7 +249,7 @@ def _roles_in_column(runs: Runs) -> dict[str, str]:
 
 
 def open_questions(
-    table: ShapedTable, source: RunsLike, options: Mapping[str, Any], where: str | None = None
+    table: ShapedTable, source: RunsLike, options: HowToReadTable, where: str | None = None
 ) -> Iterator[Question]:
     """Yield all questions that a table leaves open.
 
@@ -264,9 +275,9 @@ def open_questions(
         table = shape_table(source, **options)
 
 
-def _constants(columns: Mapping[str, Any] | None) -> tuple[Mapping[str, Any] | None, dict[str, float | str]]:
+def _constants(columns: ColumnNames | None) -> tuple[ColumnNames | None, dict[str, float | str]]:
     """Return which columns are read under which names, apart from those that have one value in all rows."""
-    named: dict[str, object] = {}
+    named: dict[str, str | list[str]] = {}
     constants: dict[str, float | str] = {}
     for name, place in (columns or {}).items():
         canonical = canonical_name(str(name))
@@ -296,7 +307,7 @@ def _with_constants(raw: RawTable, constants: Mapping[str, float | str]) -> RawT
     return raw.reshaped(raw.frame.assign(**constants), *notes) if constants else raw
 
 
-def _with_expressions(raw: RawTable, columns: Mapping[str, Any], of_losses: bool = False) -> RawTable:
+def _with_expressions(raw: RawTable, columns: ColumnNames, of_losses: bool = False) -> RawTable:
     """Return a table with the columns that follow from others, as they were given; of losses under what was given."""
     notes, accounted_for = [], set(raw.accounted_for)
     # Sizes first, of which other columns may follow.
@@ -307,7 +318,7 @@ def _with_expressions(raw: RawTable, columns: Mapping[str, Any], of_losses: bool
                 raise no_column(missing[0], raw.frame.columns, f"columns=: {raw.label}", "to ignore")
             continue
         canonical = str(text) if of_losses else str(canonical_name(str(key)))
-        rule = None if text in raw.frame.columns else _expression_of(str(text), raw, of_losses)
+        rule = None if text in list(raw.frame.columns) else _expression_of(str(text), raw, of_losses)
         if rule is None:
             continue
         places = [name if name in raw.frame.columns else raw.taken[name] for name in rule.names]
@@ -358,7 +369,7 @@ def _wide_losses(raw: RawTable, scored: bool) -> tuple[dict[str, str] | None, Ra
     return result, raw.named({}, text, *([f"{scores} reads them"] if scores else []))
 
 
-def load_table(source: RunsLike, columns: Mapping[str, str] | None) -> RawTable:
+def load_table(source: RunsLike, columns: ColumnNames | None) -> RawTable:
     """Read a table as it was found, numbers made plain; no row is checked."""
     raw = _table_as_found(source, columns)
     for shape in (*LAYOUTS, decimal_marks, plain_units, budget_or_progress):
@@ -366,13 +377,13 @@ def load_table(source: RunsLike, columns: Mapping[str, str] | None) -> RawTable:
     return raw
 
 
-def _table_as_found(source: RunsLike, columns: Mapping[str, str] | None) -> RawTable:
+def _table_as_found(source: RunsLike, columns: ColumnNames | None) -> RawTable:
     """Return a table as it stands in its source."""
     raw = filled_down(units_below(upright(unnested(_read_source(source, columns)))))
     return replace(named_parts(raw, columns), columns=columns)
 
 
-def _read_source(source: RunsLike, columns: Mapping[str, str] | None) -> RawTable:
+def _read_source(source: RunsLike, columns: ColumnNames | None) -> RawTable:
     if not isinstance(source, str | Path):
         return from_dataframe(source)
     piped = str(source) == "-"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from cptlaw.errors import DataError, name_hint
 from cptlaw.reading import STDIN, read_yaml
 from cptlaw.runs.expressions import IGNORE
-from cptlaw.runs.question import MAPPINGS, TEXTS
+from cptlaw.runs.question import MAPPINGS, TEXTS, HowToReadTable
 from cptlaw.runs.table import RunsLike
 from cptlaw.writing import TEXT, write_text
 
@@ -25,7 +25,7 @@ def place_of_replies(source: RunsLike) -> Path | None:
     return path.with_name(path.name + ENDING) if path.name else None
 
 
-def replies(source: RunsLike) -> dict[str, Any]:
+def replies(source: RunsLike) -> HowToReadTable:
     """Return what is kept beside a file, as arguments of `read_runs`; nothing where no file is there.
 
     Raises
@@ -42,16 +42,23 @@ def replies(source: RunsLike) -> dict[str, Any]:
     kept = read_yaml(place)
     if not isinstance(kept, dict):
         raise DataError(f"{place}: expected entries such as 'columns: {{replay: rr}}'. Mend it, or delete it.")
-    result: dict[str, object] = {}
+    result = HowToReadTable()
     for name, value in kept.items():
         if name not in (*MAPPINGS, *TEXTS):
             hint = name_hint(name, (*MAPPINGS, *TEXTS))
             raise DataError(f"{place}: {name!r} is no entry.{hint} Mend it, or delete it.")
-        result[name] = _mapping(value, name, place) if name in MAPPINGS else str(value)
+        if name == "columns":
+            result["columns"] = _mapping(value, name, place)
+        for mapping in MAPPINGS[1:]:
+            if name == mapping:
+                result[mapping] = {key: str(item) for key, item in _mapping(value, name, place).items()}
+        for text in TEXTS:
+            if name == text:
+                result[text] = str(value)
     return result
 
 
-def _mapping(value: object, name: str, place: Path) -> dict[str, object]:
+def _mapping(value: object, name: str, place: Path) -> dict[str, str | list[str]]:
     if not isinstance(value, dict):
         raise DataError(f"{place}: {name} is {value!r}. Expected a mapping such as {{replay: rr}}. Mend it.")
     for key, item in value.items():
@@ -60,30 +67,43 @@ def _mapping(value: object, name: str, place: Path) -> dict[str, object]:
     return {key: [str(one) for one in item] if isinstance(item, list) else str(item) for key, item in value.items()}
 
 
-def with_replies(source: RunsLike, given: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+def with_replies(source: RunsLike, given: HowToReadTable) -> tuple[HowToReadTable, tuple[str, ...]]:
     """Return how a file is to be read, what is given before what is kept beside it, and a note on what was kept."""
     kept = replies(source)
-    result = {name: value for name, value in given.items() if value is not None}
+    result: HowToReadTable = {**given, "columns": _merged(kept.get("columns"), given.get("columns"))}
+    for mapping in MAPPINGS[1:]:
+        result[mapping] = _merged(kept.get(mapping), given.get(mapping))
+    for text in TEXTS:
+        result[text] = kept.get(text) if given.get(text) is None else given.get(text)
     used = []
     for name, value in kept.items():
-        if name in MAPPINGS:
-            added = {key: item for key, item in value.items() if key not in (result.get(name) or {})}
-            result[name] = {**added, **(result.get(name) or {})}
-        else:
-            added = {} if name in result else {name: value}
-            result |= added
+        said = given.get(name)
+        before = said if isinstance(said, Mapping) else {} if said is None else {name: said}
+        of_name = value if isinstance(value, Mapping) else {name: value}
+        added = {key: item for key, item in of_name.items() if key not in before}
         used += [f"{key}={', '.join(item) if isinstance(item, list) else item}" for key, item in added.items()]
     note = f"read as {place_of_replies(source)} says: {', '.join(used)}"
     return result, (note,) if used else ()
 
 
-def keep_replies(source: str | Path, given: Mapping[str, object]) -> Path | None:
+Item = TypeVar("Item")
+
+
+def _merged(kept: Mapping[str, Item] | None, given: Mapping[str, Item] | None) -> dict[str, Item] | None:
+    """Return what is kept and not given, and what is given; None where nothing is."""
+    if kept is None and given is None:
+        return None
+    said = given or {}
+    return {**{key: item for key, item in (kept or {}).items() if key not in said}, **said}
+
+
+def keep_replies(source: str | Path, given: HowToReadTable) -> Path | None:
     """Keep beside a file how it is to be read, with what was kept there before; return where, or ``None``."""
     import yaml  # few commands keep anything
 
     place = place_of_replies(source)
     how, _ = with_replies(source, given)
-    ordered = {name: how[name] for name in (*MAPPINGS, *TEXTS) if name in how}
+    ordered = {name: how[name] for name in (*MAPPINGS, *TEXTS) if how.get(name) is not None}
     if place is None or not ordered:
         return None
     text = yaml.safe_dump(ordered, sort_keys=False, allow_unicode=True, default_flow_style=False)

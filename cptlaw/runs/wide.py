@@ -45,18 +45,8 @@ def wide_to_long(raw: RawTable, losses: Mapping[str, str] | None, scores: Mappin
     DataError
         If a loss cannot be read, or no row holds any.
     """
-    names = [str(name) for name in raw.frame.columns]
     losses, scores = losses or {}, scores or {}
-    if not losses and not scores:
-        raise UsageError("losses=: expected a mapping such as {'arxiv': 'arxiv_loss'} (--losses arxiv=arxiv_loss).")
-    for option, given in (("losses", losses), ("scores", scores)):
-        for name, column in given.items():
-            if column not in names:
-                raise no_column(column, names, f"{option}=: {raw.label}", f"to read the {option} of eval {name!r} from")
-    if halves := [name for name in (*losses, *scores) if any("\ud800" <= one <= "\udfff" for one in name)]:
-        raise UsageError(f"losses=: {halves[0]!a} holds half a character, and names no eval. Give another name.")
-    if twice := sorted(set(losses) & set(scores)):
-        raise UsageError(f"losses= and scores= both name the eval {twice[0]!r}. Give each a name of its own.")
+    _check_evals(raw, losses, scores)
     # Several evals may be read from one column, which then goes once.
     rest = raw.frame.drop(columns=list(dict.fromkeys([*losses.values(), *scores.values()]))).copy()
     taken = raw.reshaped(rest).taken
@@ -96,6 +86,21 @@ def wide_to_long(raw: RawTable, losses: Mapping[str, str] | None, scores: Mappin
             f"left out: {counted(len(without), 'row')} without any loss (row {join_names(map(str, without), 4)})"
         )
     return raw.reshaped(frame, *notes)
+
+
+def _check_evals(raw: RawTable, losses: Mapping[str, str], scores: Mapping[str, str]) -> None:
+    """Refuse evals that are no names, or whose columns do not exist."""
+    names = [str(name) for name in raw.frame.columns]
+    if not losses and not scores:
+        raise UsageError("losses=: expected a mapping such as {'arxiv': 'arxiv_loss'} (--losses arxiv=arxiv_loss).")
+    for option, given in (("losses", losses), ("scores", scores)):
+        for name, column in given.items():
+            if column not in names:
+                raise no_column(column, names, f"{option}=: {raw.label}", f"to read the {option} of eval {name!r} from")
+    if halves := [name for name in (*losses, *scores) if any("\ud800" <= one <= "\udfff" for one in name)]:
+        raise UsageError(f"losses=: {halves[0]!a} holds half a character, and names no eval. Give another name.")
+    if twice := sorted(set(losses) & set(scores)):
+        raise UsageError(f"losses= and scores= both name the eval {twice[0]!r}. Give each a name of its own.")
 
 
 def mean_of_others(frame: pd.DataFrame, places: list[str]) -> str | None:
