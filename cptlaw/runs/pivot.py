@@ -45,7 +45,7 @@ def header_of_two(lines: Sequence[Sequence[str]]) -> tuple[list[str], int] | Non
     >>> header_of_two([["model", "", "loss", ""], ["N", "D", "en", "fr"], ["1B", "2B", "2.1", "2.9"]])
     (['N', 'D', 'en loss', 'fr loss'], 2)
     """
-    if len(lines) < 3 or len({len(line) for line in lines[:3]}) != 1 or len(lines[0]) < LEAST_AMOUNTS:
+    if not _may_be_header(lines[:3]):
         return None
     first, second, third = ([str(cell or "").strip() for cell in line] for line in lines[:3])
     # Empty above the names of the rows' own columns, of which pandas writes one on a line of its own.
@@ -54,10 +54,15 @@ def header_of_two(lines: Sequence[Sequence[str]]) -> tuple[list[str], int] | Non
     if not _are_names(first, second, own) or not (below or _has_numbers(third[1:])):
         return None
     of_rows = [third[0] if below else second[0] or first[0], *second[1:own]]
-    names = _names_of_amounts(first[own:], second[own:], of_rows) or (
-        [] if below else _names_in_groups(first, second, own)
-    )
+    names = _names_of_amounts(first[own:], second[own:], of_rows)
+    if not names and not below:
+        names = _names_in_groups(first, second, own)
     return (names, 3 if below else 2) if names and len(set(names)) == len(names) else None
+
+
+def _may_be_header(lines: Sequence[Sequence[str]]) -> bool:
+    """Whether there are three lines of as many cells, enough of them for amounts."""
+    return len(lines) == 3 and len({len(line) for line in lines}) == 1 and len(lines[0]) >= LEAST_AMOUNTS
 
 
 def _names_of_amounts(first: list[str], second: list[str], of_rows: list[str]) -> list[str]:
