@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import pandas as pd
@@ -96,32 +96,34 @@ def forecast(
     return ForecastFrame.of(pd.concat(tables, ignore_index=True), interval, read)
 
 
-def _with_schedules(fits: list[Any], schedules: SchedulesLike) -> list[object]:
+def _reads_schedules(fit: object) -> TypeGuard[LawFit | Average]:
+    return isinstance(fit, LawFit | Average) and any(one.law.needs_schedules for one in fit.fits)
+
+
+def _with_schedules(fits: Sequence[Forecaster], schedules: SchedulesLike) -> list[Forecaster]:
     """Return the fits with more schedules, those of them that read any."""
-    scheduled = [any(one.law.needs_schedules for one in fit.fits) for fit in fits]
-    if not any(scheduled):
+    if not any(map(_reads_schedules, fits)):
         names = ", ".join(dict.fromkeys(fit.law.spec for fit in fits))
         raise UsageError(
             f"schedules (--schedules): no law of {names} reads learning rates. Leave them out, or fit with them."
         )
-    return [fit.with_schedules(schedules) if reads else fit for fit, reads in zip(fits, scheduled, strict=True)]
+    return [fit.with_schedules(schedules) if _reads_schedules(fit) else fit for fit in fits]
 
 
-def _forecast(fit: Any, frame: pd.DataFrame, interval: float | None) -> pd.DataFrame:
+def _forecast(fit: Forecaster, frame: pd.DataFrame, interval: float | None) -> pd.DataFrame:
     """Forecast points; of laws of loss curves also such as name no run, each the end of a run of its own.
 
     Its pre-training is that of the run nearest to it, stretched to its budget; its CPT is what its columns tell
     (lr_schedule, lr_peak, warmup, lr_end, batch_tokens), else that of the same run, stretched to its tokens.
     """
-    data: pd.DataFrame = fit.data
+    data = fit.data
     sized = [name for name in ("n_params", "ptpp", "tokens") if name in data.columns and name in frame.columns]
-    scheduled = isinstance(fit, LawFit | Average) and any(one.law.needs_schedules for one in fit.fits)
-    alike = scheduled and not {"run", "step"} & set(frame.columns)
-    given = "tokens" in sized and bool((frame[sized] > 0).all(axis=None))
-    ends = _ends(data, fit.schedules) if alike and given and "step" in data.columns else data.iloc[:0]
+    given = "tokens" in sized and "step" in data.columns and not {"run", "step"} & set(frame.columns)
+    if not _reads_schedules(fit) or not given or not bool((frame[sized] > 0).all(axis=None)):
+        return fit.forecast(frame, interval)
+    ends = _ends(data, fit.schedules)
     if ends.empty:
-        rows: pd.DataFrame = fit.forecast(frame, interval)
-        return rows
+        return fit.forecast(frame, interval)
     near = [*sized, *(["lr_peak"] if "lr_peak" in frame.columns and "lr_peak" in ends.columns else [])]
     away = np.log(frame[near].to_numpy(dtype=float))[:, None] - np.log(ends[near].to_numpy(dtype=float))[None]
     nearest = ends.iloc[np.argmin(np.nansum(away**2, axis=2), axis=1)]
@@ -130,7 +132,7 @@ def _forecast(fit: Any, frame: pd.DataFrame, interval: float | None) -> pd.DataF
         schedules[f"point {i}"], said = _schedule_of(frame.iloc[[i]], nearest.iloc[i], near, fit.schedules)
         assumed.append(said)
     points = frame.assign(run=list(schedules), step=[made.n_cpt for made in schedules.values()])
-    forecasts: pd.DataFrame = fit.with_schedules(schedules).forecast(points, interval)
+    forecasts = fit.with_schedules(schedules).forecast(points, interval)
     notes = [_note_of(said) for said in assumed]
     forecasts["findings"] = [(*rows, note) for rows, note in zip(forecasts["findings"], notes, strict=True)]
     return forecasts.drop(columns=["run", "step"])

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeGuard, Unpack
+from typing import TypeGuard, Unpack
 
 import numpy as np
 import pandas as pd
@@ -86,13 +86,12 @@ def mix(
     scores = build_scores(given.scores, corpora_of(next(iter(losses.values())).fit), known)
     question = _question(given, losses, scores)
     solution = iterate_margins(question.space, question.value, question.limits)
-    fields = _fixed(given, question)
-    findings = list(solution.findings)
+    plan = _fixed(given, question)
     if not solution.best.kept:
         found = certificate(question.space, solution.limits, solution.best, question.relaxed_bounds())
-        return CorporaPlan(findings=by_severity(findings), **fields, **infeasible_fields(found, solution.limits))
-    values, noticed = _expected(given, question, solution, scores)
-    return CorporaPlan(feasible=True, findings=by_severity([*findings, *noticed]), **fields, **values)
+        why = infeasible_fields(found, solution.limits)
+        return replace(plan, findings=by_severity(solution.findings), **why)
+    return _beside_measured(_expected(plan, question, solution, scores), question, solution)
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,28 +263,27 @@ def _known_names(option: str, named: Mapping[str, float], known: tuple[str, ...]
             )
 
 
-def _fixed(given: PlanQuestion, question: MixQuestion) -> dict[str, Any]:
-    """Return the fields of the plan that do not depend on the answer."""
-    return {
-        "tokens": given.tokens,
-        "n_params": given.n_params,
-        "flops": None if given.n_params is None else flops_of(given.n_params, given.tokens),
-        "minimise": dict(question.weights),
-        "laws": {name: loss.spec for name, loss in question.losses.items()},
-        "repetition": given.repetition if given.unique_tokens else None,
-        "forgetting_measure": given.forgetting,
-        "risk": given.risk,
-        "interval": given.interval,
-        "unit": unit_of(*(loss.fit for loss in question.losses.values())),
-        "_limits": tuple(question.limits),
-    }
+def _fixed(given: PlanQuestion, question: MixQuestion) -> CorporaPlan:
+    """Return the plan as far as it does not depend on the answer."""
+    return CorporaPlan(
+        feasible=False,
+        tokens=given.tokens,
+        n_params=given.n_params,
+        flops=None if given.n_params is None else flops_of(given.n_params, given.tokens),
+        minimise=dict(question.weights),
+        laws={name: loss.spec for name, loss in question.losses.items()},
+        repetition=given.repetition if given.unique_tokens else None,
+        forgetting_measure=given.forgetting,
+        risk=given.risk,
+        interval=given.interval,
+        unit=unit_of(*(loss.fit for loss in question.losses.values())),
+        _limits=tuple(question.limits),
+    )
 
 
-def _expected(
-    given: PlanQuestion, question: MixQuestion, solution: Solution, scores: Mapping[str, Loss]
-) -> tuple[dict[str, Any], list[Finding]]:
-    """Return what to expect at the best mix, and what to be wary of there."""
-    best, corpora = solution.best, question.corpora
+def _expected(plan: CorporaPlan, question: MixQuestion, solution: Solution, scores: Mapping[str, Loss]) -> CorporaPlan:
+    """Return the plan with what to expect at the best mix, and what to be wary of there."""
+    best, corpora, given = solution.best, question.corpora, question.given
     shares = np.array([best.point[SHARE + name] for name in corpora])
     findings: list[Finding] = []
     evals: dict[str, dict[str, float | None]] = {}
@@ -311,42 +309,46 @@ def _expected(
         for i, name in enumerate(corpora)
         if shares[i] >= most[i] - ROUNDING and most[i] < question.high[i]
     ]
-    fields = {
-        "mix": dict(zip(corpora, map(float, shares), strict=True)),
-        "corpus_tokens": dict(zip(corpora, (shares * question.tokens).tolist(), strict=True)),
-        "epochs": pooled,
-        "losses": evals,
-        "scores": score_fields(scores, question.limits, best.points, given.interval),
-        "value": best.value,
-        "binding": (*binding(solution.limits, best), *tight),
-        "price_of_doubt": None if given.risk is None else solution.price_of_doubt,
-        **_beside_measured(question, solution),
-    }
-    return fields, [
-        *dict.fromkeys(findings),
+    noticed = [
+        *solution.findings,
+        *findings,
         *_edges(given, question, shares),
         *out_of_reach(question.tokens_in_reach, question.tokens),
         *(read_often(pooled) if given.repetition == "discount" else ()),
     ]
+    return replace(
+        plan,
+        feasible=True,
+        mix=dict(zip(corpora, map(float, shares), strict=True)),
+        corpus_tokens=dict(zip(corpora, (shares * question.tokens).tolist(), strict=True)),
+        epochs=pooled,
+        losses=evals,
+        scores=score_fields(scores, question.limits, best.points, given.interval),
+        value=best.value,
+        binding=(*binding(solution.limits, best), *tight),
+        price_of_doubt=None if given.risk is None else solution.price_of_doubt,
+        findings=by_severity(noticed),
+    )
 
 
-def _beside_measured(question: MixQuestion, solution: Solution) -> dict[str, Any]:
-    """Return the best of the measured mixes that keep the limits, and what the plan gains on it by the forecasts."""
+def _beside_measured(plan: CorporaPlan, question: MixQuestion, solution: Solution) -> CorporaPlan:
+    """Return the plan with the best measured mix that keeps the limits, and what it gains on that by the forecasts."""
     measured = question.measured
     if not len(measured):
-        return {}
+        return plan
     points = question.points({SHARE + name: measured[:, i] for i, name in enumerate(question.corpora)})
     # Measured mixes are held to the same pools and limits, or the gain on them would be that of breaking rules.
     inside = np.all(measured <= question.pools.most(question.tokens) + ROUNDING, axis=1)
     kept = inside & (worst_excess(solution.limits, points) <= ROUNDING)
     if not kept.any():
-        return {}
+        return plan
     values = np.where(kept, question.value(points), np.inf)
     best = int(np.argmin(values))
-    return {
-        "best_measured_mix": dict(zip(question.corpora, map(float, measured[best]), strict=True)),
-        "gain_on_measured": float(values[best] - solution.best.value),
-    }
+    return replace(
+        plan,
+        best_measured_mix=dict(zip(question.corpora, map(float, measured[best]), strict=True)),
+        gain_on_measured=float(values[best] - solution.best.value),
+    )
 
 
 def _edges(given: PlanQuestion, question: MixQuestion, shares: Array) -> list[Finding]:

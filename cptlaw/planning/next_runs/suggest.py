@@ -98,15 +98,17 @@ def suggest(
     at = in_tokens(_point(given.at), table.frame)
     on = table.resolve_eval(on)
     table = table.with_inferred_role(on)
-    score = score_to_sharpen(table, on, where, asked_law, how)
+    seed, schedules = asked.get("seed", 0), asked.get("schedules")
+    score = score_to_sharpen(table, on, where, asked_law, seed=seed, schedules=schedules)
     if score is not None:
         on, asked_law = (
             str(score.carrier),
             AUTO if asked_law in (AUTO, *known_score_laws(), score.law.spec) else asked_law,
         )
     if asked_law == AUTO:
-        kept = {name: how[name] for name in ("seed", "schedules") if name in how}  # what `auto` does not choose itself
-        whole: Any = score.carrier_fit if score is not None else fit_law(AUTO, table, on, where, **kept)
+        # Of how to fit, `auto` chooses the rest itself.
+        own = None if score is None else score.carrier_fit
+        whole: Any = fit_law(AUTO, table, on, where, seed=seed, schedules=schedules) if own is None else own
         fit, at = _heaviest_that_reads(whole.fits, at)
         notes = [_heaviest(fit)]
     else:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 
 from cptlaw.errors import UsageError
@@ -14,12 +11,15 @@ from cptlaw.forecasting.scores.fit_scores import fit_scores
 from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.laws.score_law import known_score_laws
 from cptlaw.runs import Runs
+from cptlaw.schedules import SchedulesLike
 from cptlaw.units import format_percent
 
 LITTLE = 0.3  # share of a score's doubt that is about the loss, below which runs for the loss help little
 
 
-def score_to_sharpen(table: Runs, on: str, where: str | None, law_name: str, how: Mapping[str, Any]) -> ScoreFit | None:
+def score_to_sharpen(
+    table: Runs, on: str, where: str | None, law_name: str, *, seed: int, schedules: SchedulesLike | None
+) -> ScoreFit | None:
     """Return the fitted score that is meant; ``None`` where `on` is a loss.
 
     Raises
@@ -32,7 +32,7 @@ def score_to_sharpen(table: Runs, on: str, where: str | None, law_name: str, how
         return None
     of_scores = isinstance(law_name, str) and law_name.partition(":")[0] in known_score_laws()
     law = law_name if of_scores else "auto"
-    fit = fit_scores(table, on, where, law, seed=how.get("seed", 0), schedules=how.get("schedules"))
+    fit = fit_scores(table, on, where, law, seed=seed, schedules=schedules)
     if fit.carrier is None:
         losses = [name for name in table.evals if name not in table.scores]
         advice = (
