@@ -6,17 +6,17 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
-from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.laws.calculus import Array, Number
-from cptlaw.planning.loss import EVEN, Loss
+from cptlaw.planning.loss import EVEN, Loss, LossBase
 from cptlaw.planning.options import label
+from cptlaw.planning.reference import Reference
 from cptlaw.planning.scenario import Measure, PlanQuestion, options_of
 from cptlaw.planning.solve import Best, Limit, Points, Space, solve
 from cptlaw.units import counted
@@ -26,21 +26,6 @@ ROUNDS = 8
 WIDER = 4  # rounds from which the wider of two margins counts, where the answer swings between them
 SETTLED = 1e-5  # in log loss: what a further look at the doubt may still change
 UNSEEN = 1e-4  # the same, below which nothing is said of it: no printed digit shows it
-
-
-class BaseReference(Protocol):
-    """The base model's loss, or its error rate."""
-
-    @property
-    def kind(self) -> str:
-        """Where it comes from."""
-
-    @property
-    def loss(self) -> float:
-        """The loss."""
-
-    def half_width(self, probability: float) -> float:
-        """Return how far, in logs, it may lie below that; 0 for a measurement."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +43,7 @@ class AboveBase:
         None where the two doubts are independent.
     """
 
-    reference: BaseReference
+    reference: Reference
     measure: Measure
     shared: Loss | None = None
 
@@ -144,26 +129,6 @@ class Upper:
         return np.asarray(self.scale.of(result), dtype=float)
 
 
-class LimitedLoss(Protocol):
-    """What is known of a loss that is limited."""
-
-    @property
-    def fit(self) -> Forecaster:
-        """What forecasts it."""
-
-    @property
-    def role(self) -> str:
-        """Its role in the plan, or the name of an eval."""
-
-    @property
-    def n_runs(self) -> int:
-        """Number of fitted runs."""
-
-    @property
-    def knows_doubt(self) -> bool:
-        """Whether there are enough runs to say how runs differ."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class LossLimit(Limit):
     """An upper limit on a loss, or on what follows from it.
@@ -176,7 +141,7 @@ class LossLimit(Limit):
         How it turns into the quantity; ``None`` for the loss itself.
     """
 
-    loss: LimitedLoss
+    loss: LossBase
     scale: AboveBase | None
 
     @property
@@ -185,7 +150,7 @@ class LossLimit(Limit):
         return self.value if self.scale is None else self.scale.loss_at(self.value)
 
 
-Limited = TypeVar("Limited", bound=LimitedLoss)
+Limited = TypeVar("Limited", bound=LossBase)
 
 
 @dataclass(frozen=True)

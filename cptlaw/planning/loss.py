@@ -55,6 +55,7 @@ class LossBase:
     """What every loss of a plan says of its fit."""
 
     fit: Forecaster
+    role: str
 
     @property
     def spec(self) -> str:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, TypedDict
+from typing import TypedDict
 
 import numpy as np
 import pandas as pd
@@ -21,34 +20,31 @@ from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.forecasting.verbs import load_fit
 from cptlaw.planning.limits import AboveBase, GivenLimit, Limited, LossLimit, MakeLimit
 from cptlaw.planning.loss import Loss
-from cptlaw.planning.reference import measured_base_loss
-from cptlaw.planning.scenario import PlanQuestion, ReferenceKind
+from cptlaw.planning.reference import Reference, measured_base_loss
+from cptlaw.planning.scenario import PlanQuestion
 from cptlaw.planning.solve import Certificate, Limit
 
 LEAST = "min "
 DROP = "max-drop "
 
 
-@dataclass(frozen=True)
-class BaseScore:
-    """The score from which a drop counts.
+def score_reference(error_rate: float, n_items: float = math.inf) -> Reference:
+    """Return the score from which a drop counts, as an error rate.
 
     Parameters
     ----------
-    loss
-        The error rate of the base model.
+    error_rate
+        Of the base model.
     n_items
         Questions behind it; infinite where it is no measurement.
     """
+    return Reference("measured", error_rate, _half_width=partial(_noise_of_items, error_rate, n_items))
 
-    loss: float
-    n_items: float = math.inf
-    kind: ClassVar[ReferenceKind] = "measured"
 
-    def half_width(self, probability: float) -> float:
-        """Return how far, in logs, the error rate may lie below what was measured, by the noise of its items."""
-        deviation = math.sqrt(max(self.loss * (1.0 - self.loss), 0.0) / self.n_items)
-        return float(special.ndtri(0.5 + 0.5 * probability)) * deviation / max(self.loss, 1e-9)
+def _noise_of_items(error_rate: float, n_items: float, probability: float) -> float:
+    """Return how far, in logs, the error rate may lie below what was measured, by the noise of its items."""
+    deviation = math.sqrt(max(error_rate * (1.0 - error_rate), 0.0) / n_items)
+    return float(special.ndtri(0.5 + 0.5 * probability)) * deviation / max(error_rate, 1e-9)
 
 
 def score_losses(fits: object, known: Mapping[str, float]) -> dict[str, Loss]:
@@ -105,7 +101,7 @@ def score_limits(
     given: PlanQuestion,
     losses: Mapping[str, Limited],
     limit: MakeLimit[Limited],
-    base_of: Callable[[Limited], BaseScore],
+    base_of: Callable[[Limited], Reference],
 ) -> tuple[LossLimit, ...]:
     """Return the limits in points that were given.
 
@@ -141,14 +137,14 @@ def score_limits(
             if not 0 <= value < 1:
                 raise UsageError(f"{option}: {name}={value:g} is no score. Expected 0% to below 100%, such as 60%.")
             # A least score is a most error rate, counted from an error rate of one: points lost of none at all.
-            nothing = AboveBase(BaseScore(1.0), "absolute")
+            nothing = AboveBase(score_reference(1.0), "absolute")
             limits.append(limit(GivenLimit(LEAST + name, f"score {name}", -value, loss, nothing, given.risk)))
     return tuple(limits)
 
 
-def _base(given: PlanQuestion, name: str, loss: Limited, base_of: Callable[[Limited], BaseScore]) -> BaseScore:
+def _base(given: PlanQuestion, name: str, loss: Limited, base_of: Callable[[Limited], Reference]) -> Reference:
     if name in (given.base_score or {}):
-        return BaseScore(1.0 - given.base_score[name])
+        return score_reference(1.0 - given.base_score[name])
     try:
         return base_of(loss)
     except UsageError:
@@ -158,7 +154,7 @@ def _base(given: PlanQuestion, name: str, loss: Limited, base_of: Callable[[Limi
         ) from None
 
 
-def base_score(loss: Loss, measured: Callable[[Loss], float] = measured_base_loss) -> BaseScore:
+def base_score(loss: Loss, measured: Callable[[Loss], float] = measured_base_loss) -> Reference:
     """Return the base model's measured score of a fitted one.
 
     Raises
@@ -167,7 +163,7 @@ def base_score(loss: Loss, measured: Callable[[Loss], float] = measured_base_los
         If there is none.
     """
     assert isinstance(loss.fit, ErrorRate)
-    return BaseScore(1.0 - measured(loss), loss.fit.score.n_items)
+    return score_reference(1.0 - measured(loss), loss.fit.score.n_items)
 
 
 def score_fields(

@@ -14,8 +14,9 @@ from cptlaw.forecasting.scores.error_rate import ErrorRate
 from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.combined_law import AnyLaw
-from cptlaw.planning.loss import base_losses
-from cptlaw.planning.points import BaseScore, score_fits
+from cptlaw.planning.loss import LossBase, base_losses
+from cptlaw.planning.points import score_fits, score_reference
+from cptlaw.planning.reference import Reference
 from cptlaw.planning.schedules.curve_loss import CurveLoss
 from cptlaw.schedules import Schedule
 from cptlaw.units import format_percent
@@ -55,7 +56,7 @@ class LossAtEnd:
 
 
 @dataclass(frozen=True, eq=False)
-class ScheduledScore:
+class ScheduledScore(LossBase):
     """A score as an error rate, which a plan of schedules keeps below a limit.
 
     Parameters
@@ -74,11 +75,6 @@ class ScheduledScore:
     role: str
     losses: Mapping[str, CurveLoss]
     n_params: float | None
-
-    @property
-    def n_runs(self) -> int:
-        """Runs behind the score."""
-        return int(self.fit.n_runs)
 
     @property
     def knows_doubt(self) -> bool:
@@ -125,7 +121,7 @@ class ScheduledScore:
         return result
 
     @property
-    def base(self) -> BaseScore:
+    def base(self) -> Reference:
         """The base model's measured score.
 
         Raises
@@ -136,7 +132,7 @@ class ScheduledScore:
         measured = np.unique(base_losses(self.fit, self.n_params))
         if len(measured) != 1:
             raise UsageError(f"{self.role}: no one score of the base model was measured.")
-        return BaseScore(1.0 - float(measured[0]), self.fit.n_items)
+        return score_reference(1.0 - float(measured[0]), self.fit.n_items)
 
 
 def scheduled_scores(

@@ -12,7 +12,7 @@ from cptlaw.errors import UsageError
 from cptlaw.forecasting.scores.error_rate import ErrorRate
 from cptlaw.planning.limits import AboveBase
 from cptlaw.planning.options import points
-from cptlaw.planning.points import BaseScore
+from cptlaw.planning.points import score_reference
 
 
 @pytest.fixture(scope="module")
@@ -46,11 +46,11 @@ def test_points_are_read_as_people_write_them():
 
 
 def test_a_drop_counts_from_the_base_score():
-    drop = AboveBase(BaseScore(0.55, 1000), "absolute")
+    drop = AboveBase(score_reference(0.55, 1000), "absolute")
     assert drop.of(0.60) == pytest.approx(0.05)
     assert drop.loss_at(0.05) == pytest.approx(0.60)
     assert drop.reference.half_width(0.6827) == pytest.approx(np.sqrt(0.55 * 0.45 / 1000) / 0.55, rel=1e-3)
-    assert BaseScore(0.55).half_width(0.9) == 0.0
+    assert score_reference(0.55).half_width(0.9) == 0.0
 
 
 def test_an_answer_is_a_plan_in_points_with_its_probability(answer, runs):
