@@ -73,8 +73,8 @@ def test_the_best_rate_may_lie_between_measured_ones(rates, highest, limits, tak
     def plan_of(mix):
         rate, weight = (mix.target.known[name] for name in ("lr_peak", "merge_weight"))
         value = 3.0 - weight + np.log(rate / 2e-3) ** 2 if rate <= highest else None
-        return SimpleNamespace(mix=mix, lr_peak=rate, feasible=rate <= highest, target_loss=value)
+        return SimpleNamespace(fitted_mix=mix, lr_peak=rate, feasible=rate <= highest, target_loss=value)
 
     best = best_over_rates(build, plan_of, "target_loss")
     assert best.lr_peak == pytest.approx(taken, rel=5e-3)
-    assert best.mix.target.known["merge_weight"] == 1.0
+    assert best.fitted_mix.target.known["merge_weight"] == 1.0
