@@ -16,7 +16,7 @@ from cptlaw.units import parse_pairs, parse_quantity
 
 if TYPE_CHECKING:
     from cptlaw.runs import Question, Reading, Runs
-    from cptlaw.runs.question import HowToReadTable
+    from cptlaw.runs.question import TableOptions
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -265,7 +265,7 @@ def _same(names: Collection[str], others: Mapping[str, str | None]) -> list[str]
     return words
 
 
-def how_to_read(options: dict[str, Any]) -> HowToReadTable:
+def how_to_read(options: dict[str, Any]) -> TableOptions:
     """Return the arguments of `read_runs` that the options of `table` give, taking these out of `options`."""
     from cptlaw.runs.expressions import column_pairs
 
@@ -311,7 +311,7 @@ def can_be_answered(reading: Reading) -> bool:
     return not reading.understood and all(one.flag for one in reading.open)
 
 
-def with_answers(asked: Iterable[Question], given: HowToReadTable) -> HowToReadTable:
+def with_answers(asked: Iterable[Question], given: TableOptions) -> TableOptions:
     """Ask each question that is open on the terminal, and return how to read with the replies."""
     from cptlaw.runs.question import with_reply
 
@@ -339,7 +339,7 @@ def _reply(known: Mapping[str, str], text: str) -> str:
     return choice
 
 
-def keep_answers(runs: str, given: HowToReadTable) -> Path | None:
+def keep_answers(runs: str, given: TableOptions) -> Path | None:
     """Keep beside a file how it is to be read, where anything was said of it, and return where."""
     from cptlaw.runs.replies import keep_replies
 

@@ -12,7 +12,7 @@ from cptlaw.errors import CptlawError
 from cptlaw.importing import wandb_runs
 from cptlaw.importing.import_logs import import_logs
 from cptlaw.runs import Reading, understand
-from cptlaw.runs.question import HowToReadTable
+from cptlaw.runs.question import TableOptions
 from cptlaw.runs.table import RunsLike
 
 
@@ -58,7 +58,7 @@ def read(
     >>> [(one.name, one.flag, one.explains) for one in reading.open]
     [('rr', "--columns 'replay=rr'", True)]
     """
-    how: HowToReadTable = {"columns": columns, "losses": losses, "scores": scores, "all_runs": all_runs}
+    how: TableOptions = {"columns": columns, "losses": losses, "scores": scores, "all_runs": all_runs}
     how |= {"source_eval": source_eval, "target_eval": target_eval, "n_params_kind": n_params_kind}
     if _is_log(source):
         return _of_logs(source, how)
@@ -71,7 +71,7 @@ def read(
     return reading
 
 
-def _of_logs(source: str | Path, how: HowToReadTable) -> Reading:
+def _of_logs(source: str | Path, how: TableOptions) -> Reading:
     runs = import_logs(source, n_params_kind=how["n_params_kind"], all_runs=how["all_runs"])
     return replace(understand(runs.with_roles(how["source_eval"], how["target_eval"])), label=str(source))
 

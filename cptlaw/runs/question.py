@@ -23,7 +23,7 @@ TEXTS: tuple[Literal["source_eval", "target_eval", "n_params_kind"], ...] = (
 ColumnNames: TypeAlias = Mapping[str, str | list[str]]  # column of cptlaw -> of the file; several that are ignored
 
 
-class HowToReadTable(TypedDict, total=False):
+class TableOptions(TypedDict, total=False):
     """How `read_runs` reads a table."""
 
     columns: ColumnNames | None
@@ -112,7 +112,7 @@ class UnreadColumnError(NotUnderstoodError):
         if len(first) > 1:
             lines.append(f"If the first of each is right: {_together(first.values())}")
         if first and label == FRAME:
-            how = reduce(with_reply, first.values(), HowToReadTable())
+            how = reduce(with_reply, first.values(), TableOptions())
             lines.append(f"In Python: cl.read_runs(frame, {', '.join(f'{name}={one!r}' for name, one in how.items())})")
         super().__init__("\n".join(lines))
         self._asked = tuple(asked)
@@ -143,7 +143,7 @@ def as_flag(choice: str) -> str:
     return f"--columns '{choice}'" if "'" not in choice else command_line(["--columns", choice])
 
 
-def flags_of(how: HowToReadTable) -> list[str]:
+def flags_of(how: TableOptions) -> list[str]:
     """Return what a command line needs to read a table in the same way again.
 
     Examples
@@ -158,7 +158,7 @@ def flags_of(how: HowToReadTable) -> list[str]:
     return [*flags, "--all-runs"] if how.get("all_runs") else flags
 
 
-def arguments_of(choice: str) -> HowToReadTable:
+def arguments_of(choice: str) -> TableOptions:
     """Return a choice as arguments of `read_runs`.
 
     Raises
@@ -172,7 +172,7 @@ def arguments_of(choice: str) -> HowToReadTable:
     ({'columns': {'replay': 'rr'}}, {'source_eval': 'en', 'target_eval': 'fr 2'})
     """
     words = shlex.split(choice) if choice.startswith("--") else ["--columns", choice]
-    result = HowToReadTable()
+    result = TableOptions()
     for flag, text in zip(words[::2], words[1::2], strict=False):
         name = flag.removeprefix("--").replace("-", "_")
         if name not in (*MAPPINGS, *TEXTS):
@@ -190,10 +190,10 @@ def arguments_of(choice: str) -> HowToReadTable:
     return result
 
 
-def with_reply(how: HowToReadTable, choice: str) -> HowToReadTable:
+def with_reply(how: TableOptions, choice: str) -> TableOptions:
     """Return how a table is read with one choice more, which adds to what was said and goes before it."""
     more = arguments_of(choice)
-    result: HowToReadTable = {**how, **more}
+    result: TableOptions = {**how, **more}
     for name in MAPPINGS[1:]:
         if added := more.get(name):
             result[name] = {**(how.get(name) or {}), **added}

@@ -44,9 +44,9 @@ from cptlaw.runs.question import (
     MAPPINGS,
     TEXTS,
     ColumnNames,
-    HowToReadTable,
     NotUnderstoodError,
     Question,
+    TableOptions,
     UnreadColumnError,
     flags_of,
     with_reply,
@@ -141,7 +141,7 @@ def read_runs(
             )
         kept: Runs = replace(source, all_runs=source.all_runs or all_runs)
         return kept.with_roles(source_eval, target_eval, _checked_kind(n_params_kind))
-    options: HowToReadTable = {"columns": columns, "losses": losses, "scores": scores, "all_runs": all_runs}
+    options: TableOptions = {"columns": columns, "losses": losses, "scores": scores, "all_runs": all_runs}
     options |= {"source_eval": source_eval, "target_eval": target_eval, "n_params_kind": n_params_kind}
     table = shape_table(source, **options)
     if table.runs is None:
@@ -182,7 +182,7 @@ def _checked_kind(n_params_kind: str | None) -> str | None:
     return n_params_kind
 
 
-def _check_types(options: HowToReadTable) -> None:
+def _check_types(options: TableOptions) -> None:
     """Refuse arguments of other types than `read_runs` takes."""
     examples = ("{'eval': 'domain'}", "{'code': 'code_loss'}", "{'gsm8k': 'acc'}")
     for name, example in zip(MAPPINGS, examples, strict=True):
@@ -198,7 +198,7 @@ def _check_types(options: HowToReadTable) -> None:
         require_type("" if options.get(text) is None else options[text], str, f"{text}=", "a name")
 
 
-def shape_table(source: RunsLike, **options: Unpack[HowToReadTable]) -> ShapedTable:
+def shape_table(source: RunsLike, **options: Unpack[TableOptions]) -> ShapedTable:
     """Read a table as `read_runs` does, and return it as its source has it, in one row per loss, and as runs.
 
     Raises
@@ -249,7 +249,7 @@ def _roles_in_column(runs: Runs) -> dict[str, str]:
 
 
 def open_questions(
-    table: ShapedTable, source: RunsLike, options: HowToReadTable, where: str | None = None
+    table: ShapedTable, source: RunsLike, options: TableOptions, where: str | None = None
 ) -> Iterator[Question]:
     """Yield all questions that a table leaves open.
 

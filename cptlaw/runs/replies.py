@@ -9,7 +9,7 @@ from typing import TypeVar
 from cptlaw.errors import DataError, name_hint
 from cptlaw.reading import STDIN, read_yaml
 from cptlaw.runs.expressions import IGNORE
-from cptlaw.runs.question import MAPPINGS, TEXTS, HowToReadTable
+from cptlaw.runs.question import MAPPINGS, TEXTS, TableOptions
 from cptlaw.runs.table import RunsLike
 from cptlaw.writing import TEXT, write_text
 
@@ -25,7 +25,7 @@ def place_of_replies(source: RunsLike) -> Path | None:
     return path.with_name(path.name + ENDING) if path.name else None
 
 
-def replies(source: RunsLike) -> HowToReadTable:
+def replies(source: RunsLike) -> TableOptions:
     """Return what is kept beside a file, as arguments of `read_runs`; nothing where no file is there.
 
     Raises
@@ -42,7 +42,7 @@ def replies(source: RunsLike) -> HowToReadTable:
     kept = read_yaml(place)
     if not isinstance(kept, dict):
         raise DataError(f"{place}: expected entries such as 'columns: {{replay: rr}}'. Mend it, or delete it.")
-    result = HowToReadTable()
+    result = TableOptions()
     for name, value in kept.items():
         if name not in (*MAPPINGS, *TEXTS):
             hint = name_hint(name, (*MAPPINGS, *TEXTS))
@@ -67,10 +67,10 @@ def _mapping(value: object, name: str, place: Path) -> dict[str, str | list[str]
     return {key: [str(one) for one in item] if isinstance(item, list) else str(item) for key, item in value.items()}
 
 
-def with_replies(source: RunsLike, given: HowToReadTable) -> tuple[HowToReadTable, tuple[str, ...]]:
+def with_replies(source: RunsLike, given: TableOptions) -> tuple[TableOptions, tuple[str, ...]]:
     """Return how a file is to be read, what is given before what is kept beside it, and a note on what was kept."""
     kept = replies(source)
-    result: HowToReadTable = {**given, "columns": _merged(kept.get("columns"), given.get("columns"))}
+    result: TableOptions = {**given, "columns": _merged(kept.get("columns"), given.get("columns"))}
     for mapping in MAPPINGS[1:]:
         result[mapping] = _merged(kept.get(mapping), given.get(mapping))
     for text in TEXTS:
@@ -97,7 +97,7 @@ def _merged(kept: Mapping[str, Item] | None, given: Mapping[str, Item] | None) -
     return {**{key: item for key, item in (kept or {}).items() if key not in said}, **said}
 
 
-def keep_replies(source: str | Path, given: HowToReadTable) -> Path | None:
+def keep_replies(source: str | Path, given: TableOptions) -> Path | None:
     """Keep beside a file how it is to be read, with what was kept there before; return where, or ``None``."""
     import yaml  # few commands keep anything
 

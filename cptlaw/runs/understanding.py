@@ -17,7 +17,7 @@ from cptlaw.runs.corpora import MAPPING
 from cptlaw.runs.derive import BATCH_SIZES, LENGTHS
 from cptlaw.runs.expressions import IGNORE, expression
 from cptlaw.runs.metrics import loss_unit
-from cptlaw.runs.question import HowToReadTable, Question, as_flag
+from cptlaw.runs.question import Question, TableOptions, as_flag
 from cptlaw.runs.questions import questions
 from cptlaw.runs.read import ShapedTable, open_questions, shape_table
 from cptlaw.runs.schema import COLUMNS, canonical_name, corpus_of, normal_name
@@ -135,7 +135,7 @@ class Reading(Result):
         return [Table(("column", "read as", "unit", "lowest", "highest", "example"), tuple(rows))]
 
 
-def understand(source: RunsLike, *, where: str | None = None, **how: Unpack[HowToReadTable]) -> Reading:
+def understand(source: RunsLike, *, where: str | None = None, **how: Unpack[TableOptions]) -> Reading:
     """Say how a table is read; see `cptlaw.read`. A table that cannot be read as runs has its reason among the open.
 
     Parameters

@@ -26,7 +26,7 @@ from cptlaw.fitting.solving.open_rates import at_size
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.options import label, positive, share
 from cptlaw.planning.result import FLOPS_PER_PARAMETER_TOKEN, flops_of
-from cptlaw.planning.scenario import Several
+from cptlaw.planning.scenario import Numbers
 from cptlaw.runs.schema import MIX, corpus_of
 
 if TYPE_CHECKING:
@@ -137,10 +137,10 @@ def candidates(
     table: pd.DataFrame,
     asked: pd.Series,
     *,
-    sizes: Several = None,
-    ptpps: Several = None,
-    replays: Several = None,
-    tokens: Several = None,
+    sizes: Numbers = None,
+    ptpps: Numbers = None,
+    replays: Numbers = None,
+    tokens: Numbers = None,
 ) -> list[CandidateRun]:
     """List the runs that could be next.
 
@@ -308,7 +308,7 @@ def _rounded(tokens: float) -> float:
     return float(f"{tokens:.3g}")
 
 
-def _given(values: Several, name: str, read: Callable[[object, str], float], example: str = SIZES) -> list[float]:
+def _given(values: Numbers, name: str, read: Callable[[object, str], float], example: str = SIZES) -> list[float]:
     """Read levels of one's own: a number, text with commas, or a sequence; an empty list where none were given."""
     if values is None:
         return []

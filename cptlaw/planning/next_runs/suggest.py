@@ -27,7 +27,7 @@ from cptlaw.planning.next_runs.suggestion import Suggestion
 from cptlaw.planning.next_runs.through_loss import score_to_sharpen, through_loss_finding
 from cptlaw.planning.options import label
 from cptlaw.planning.result import Plan
-from cptlaw.planning.scenario import NextRuns, PlanQuestion, Several, documented, read_scenario
+from cptlaw.planning.scenario import NextRuns, Numbers, PlanQuestion, documented, read_scenario
 from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.points import in_tokens, point
 from cptlaw.runs.table import RunsLike
@@ -88,7 +88,7 @@ def suggest(
     """
     given = read_scenario(NextRuns, {name: value for name, value in asked.items() if name not in HOW_TO_FIT}, "suggest")
     how: dict[str, Any] = {name: value for name, value in asked.items() if name in HOW_TO_FIT}
-    levels: dict[str, Several] = {name: getattr(given, name) for name in ("sizes", "ptpps", "replays", "tokens")}
+    levels: dict[str, Numbers] = {name: getattr(given, name) for name in ("sizes", "ptpps", "replays", "tokens")}
     fitted = _fit_given(law_name if runs is None else runs)
     if fitted is not None:
         others = {"on": on, "where": where, **how} | ({"runs": runs} if isinstance(law_name, Fit) else {})
@@ -132,7 +132,7 @@ def _fit_given(source: object) -> Fit | ScoreFit | None:
 
 
 def _from_fit(
-    whole: Fit | ScoreFit, others: Sequence[str], given: PlanQuestion, levels: Mapping[str, Several]
+    whole: Fit | ScoreFit, others: Sequence[str], given: PlanQuestion, levels: Mapping[str, Numbers]
 ) -> Suggestion:
     """Choose the runs that sharpen a forecast of a fit, by the rows that it was made of."""
     if others:
