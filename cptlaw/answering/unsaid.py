@@ -23,15 +23,16 @@ def most_useful_option(fits: Mapping[str, Fit], planned: MixPlan, role: str) -> 
 
     Of a kind of shift that is the kind that narrows it most, of a rate the usual one.
     """
-    loss = planned.mix.source if role == "source" else planned.mix.target
+    mix = planned.fitted_mix
+    loss = mix.source if role == "source" else mix.target
     prior = getattr(fits[role], "study_prior", None)
-    if not planned.feasible or not isinstance(loss.fit, Average) or prior is None:
+    if not planned.feasible or loss is None or not isinstance(loss.fit, Average) or prior is None:
         return None
-    above = planned.mix.forgetting if role == "source" else None
+    above, average = mix.forgetting if role == "source" else None, loss.fit
     point = {name: np.array([getattr(planned, name)]) for name in ("replay", "tokens")}
 
     def width(known: StudyPrior) -> float:
-        one = replace(loss, fit=replace(loss.fit, study_prior=known, _cache={}))
+        one = replace(loss, fit=replace(average, study_prior=known, _cache={}))
         half = one.half_width(point, INTERVAL)
         if above is not None:
             half = replace(above, shared=above.shared and one).half_width(point, half, INTERVAL)
