@@ -70,7 +70,7 @@ def possible_losses(raw: RawTable) -> dict[str, str]:
 
 
 def refuse_differences(raw: RawTable, losses: Mapping[str, str]) -> None:
-    """Refuse a wide table whose losses of base models stand beside differences from them, and none of the runs.
+    """Refuse a wide table with differences from base models' losses, be these in a column beside or nowhere.
 
     Raises
     ------
@@ -78,6 +78,14 @@ def refuse_differences(raw: RawTable, losses: Mapping[str, str]) -> None:
         With the option that adds them.
     """
     for name, place in losses.items():
+        values = np.abs(to_numbers(raw.frame[place])[0])
+        if words_of(place) & DELTA_WORDS and bool((values[~np.isnan(values)] < LOWEST_LOSS).all()):
+            raise NotUnderstoodError(
+                f"{raw.label}: {place!r} seems to hold what each run adds to its base model's loss, and no column has "
+                f"that loss. Add one, such as base_loss, and read the sum: --losses 'source=base_loss+`{place}`,..'. "
+                "Any other --losses is read as it says.",
+                [],
+            )
         rest = words_of(place) - BASE_WORDS - MEASURE
         beside = [one for one in _differences(raw) if words_of(one) - DELTA_WORDS - MEASURE <= rest]
         if words_of(place) & BASE_WORDS and len(beside) == 1:

@@ -364,3 +364,16 @@ def test_a_change_in_percent_is_added_to_the_loss_of_the_base_model():
     assert "source=BASE*(1+`Δ en (%)`%)" in asked.question
     runs = cl.read_runs(table.drop(columns="en"), losses={"target": "fr_loss", "source": "3*(1+`Δ en (%)`%)"})
     np.testing.assert_allclose(np.sort(runs.on("source").frame["loss"]), np.sort(table["en"]))
+
+
+def test_a_change_beside_no_loss_of_the_base_model_is_no_loss():
+    """It was read as an eval of .04 nats per token."""
+    table = wide(target="Loss (new)")
+    table["Δ old loss"] = table.pop("source_loss") - 2.9 + 0.01 * np.arange(len(table)) % 0.1
+    table["Δ old loss"] = table["Δ old loss"].clip(-0.1, 0.1)
+    found = cl.read(table)
+    assert not found.understood
+    assert "'Δ old loss'" in found.open[0].question
+    assert not found.open[0].choices
+    read = cl.read(table.assign(base=2.9), losses={"source": "base+`Δ old loss`", "target": "Loss (new)"})
+    assert read.understood
