@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cptlaw.fitting.checking.cuts import SAME_LEVEL, cuts, highest_level_of_run, trained
-from cptlaw.fitting.checking.distance import Direction, directions_of, outside, scaled
+from cptlaw.fitting.checking.distance import Direction, columns_along, directions_of, outside, scaled
 from cptlaw.fitting.solving import newton
 from cptlaw.fitting.solving.objective import Objective
 from cptlaw.fitting.solving.problem import Problem
@@ -68,11 +68,11 @@ def rollouts(frame: pd.DataFrame, along: tuple[Direction, ...]) -> list[Rollout]
     """Return the back-tests within rows: along each of `ALONG`, the lower levels are fitted and the higher forecast."""
     result: list[Rollout] = []
     adapted = trained(frame)
-    run = frame["run"].astype(str).to_numpy()
+    run, inputs = frame["run"].astype(str).to_numpy(), columns_along(frame, along)
     for direction in along:
         if direction.name not in ALONG:
             continue
-        level = scaled(frame[adapted], frame, direction)
+        level = scaled(inputs.take(adapted), inputs, direction)
         if direction.name not in WITHIN_RUNS:
             level = highest_level_of_run(level, run)
         edges = distinct_levels(np.unique(level[adapted]))
@@ -82,7 +82,7 @@ def rollouts(frame: pd.DataFrame, along: tuple[Direction, ...]) -> list[Rollout]
             test = ~fit & adapted
             if (fit & adapted).sum() < LEAST_ROWS or any(np.array_equal(fit, other.fit) for other in result):
                 continue
-            reach = outside(frame[fit & adapted], frame[test], along).mean(axis=0)
+            reach = outside(inputs.take(fit & adapted), inputs.take(test), along).mean(axis=0)
             label = f"{direction.words} above {np.exp(edges[last]):.3g}"
             result.append(Rollout(direction.name, label, fit, test, reach))
     return result
@@ -202,8 +202,10 @@ def repeated_source_fit(source: LawOnRows, frame: pd.DataFrame, folds: list[Roll
     keys = ["run", "tokens"], [name for name in ("n_params", "ptpp") if name in frame.columns]
     of_base = (source.data["tokens"] == 0).to_numpy()
     parts = np.zeros((len(folds), len(source.data)), dtype=bool)
-    for i, fold in enumerate(folds):
-        for rows, key in zip((~of_base, of_base), keys, strict=True):
-            fitted = pd.MultiIndex.from_frame(frame.loc[fold.fit, key])
-            parts[i] |= rows & pd.MultiIndex.from_frame(source.data[key]).isin(fitted)
+    for rows, key in zip((~of_base, of_base), keys, strict=True):
+        both = pd.concat([frame[key], source.data[key]], ignore_index=True)
+        code = both.groupby(key, dropna=False, observed=True).ngroup().to_numpy()
+        own, others = code[: len(frame)], code[len(frame) :]
+        for part, fold in zip(parts, folds, strict=True):
+            part |= rows & np.isin(others, own[fold.fit])
     return RepeatedFit(source, parts)

@@ -84,8 +84,8 @@ class Columns:
         made = {name: np.asarray(one) if np.ndim(one) else np.full(len(self), one) for name, one in more.items()}
         return Columns({**self.columns, **made}, self.index)
 
-    def take(self, places: NDArray[np.intp]) -> Columns:
-        """Return some of the rows, by their places."""
+    def take(self, places: NDArray[np.intp] | NDArray[np.bool_]) -> Columns:
+        """Return some of the rows, by their places or a mask."""
         return Columns({name: column[places] for name, column in self.columns.items()}, self.index[places])
 
     def to_pandas(self) -> pd.DataFrame:

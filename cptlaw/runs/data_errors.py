@@ -72,8 +72,13 @@ def _data_errors(runs: Runs, on: str | None) -> tuple[Finding, ...]:
     known = [name for name in losses if runs.role(name) != "other"] or losses
     chosen = known if on is None else [runs.on(on).evals[0]]
     tables = {name: runs.on(name).frame for name in chosen if name in losses}
-    worse = mistuned_runs(runs)[0]
-    found = [one for name, rows in tables.items() for one in _of_eval(runs, name, rows, worse, len(tables) > 1)]
+    found = []
+    for name, rows in tables.items():
+        if (key := ("errors of eval", name)) not in runs.memo:
+            runs.memo[key] = (*_of_eval(runs, name, rows, mistuned_runs(runs)[0]),)
+        # Runs may have been trained until a target loss was reached; no plan ends at one source loss.
+        stopped = "equal-losses" if len(tables) > 1 and runs.role(name) == "target" else ""
+        found += [replace(one, severity="warning") if one.code == stopped else one for one in runs.memo[key]]
     unexplained = [one for one in found if one.code == "unexplained-losses"]
     if len(unexplained) < len(tables):  # chance would leave no eval explained
         found = [replace(one, severity="warning") if one in unexplained else one for one in found]
@@ -102,7 +107,7 @@ def one_run(runs: Runs) -> tuple[Finding, ...]:
     )
 
 
-def _of_eval(runs: Runs, name: str, rows: pd.DataFrame, worse: frozenset[str], several: bool) -> Iterator[Finding]:
+def _of_eval(runs: Runs, name: str, rows: pd.DataFrame, worse: frozenset[str]) -> Iterator[Finding]:
     """Look at the rows of one eval, of which some are of runs that were tuned worse than others of a sweep."""
     adapted, base = _adapted(rows), _base_losses(rows)
     if len(adapted) < 2:
@@ -110,7 +115,7 @@ def _of_eval(runs: Runs, name: str, rows: pd.DataFrame, worse: frozenset[str], s
     yield from _loss_units(name, adapted)
     yield from _rounded(name, adapted)
     yield from _token_units(adapted)
-    if (still := _still(runs.role(name), name, rows, several)) is not None:
+    if (still := _still(name, rows)) is not None:
         yield still
         return
     yield from _against_base(runs.role(name), name, adapted, base)
@@ -249,7 +254,7 @@ def _in_other_units(values: Floats, run: npt.NDArray[np.intp], names: pd.Index, 
     )
 
 
-def _still(role: str, name: str, rows: pd.DataFrame, several: bool) -> Finding | None:
+def _still(name: str, rows: pd.DataFrame) -> Finding | None:
     """Say that a loss never moves: no run changed it, or nobody measured it."""
     adapted = _adapted(rows)
     loss = adapted["loss"].to_numpy(dtype=float)
@@ -258,9 +263,8 @@ def _still(role: str, name: str, rows: pd.DataFrame, several: bool) -> Finding |
         return None
     measured = loss if len(loss) > 2 else rows["loss"].to_numpy(dtype=float)  # two that agree may do so by chance
     if np.ptp(measured) <= 1e-9 * loss.max():
-        # Runs may have been trained until a target loss was reached; no plan ends at one source loss.
         return Finding(
-            "warning" if role == "target" and several else "error",
+            "error",
             "equal-losses",
             f"all {len(measured)} losses of {name!r} are {loss[0]:.6g}, whatever size, tokens and mix are.",
             "Look which column holds the losses, and how they were joined; if runs were stopped at this loss, forecast "

@@ -15,7 +15,7 @@ import pandas as pd
 from cptlaw.fitting.cached import cached_stat
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.combined_law import AnyLaw
-from cptlaw.laws.inputs import AnyRows
+from cptlaw.laws.inputs import AnyRows, Columns
 
 REPLAY_OFFSET = 0.05  # log(replay + this) is the scale of replay: 0, 0.1, 0.25, 0.5 and 1 are about one e-fold apart
 NOTHING = 2.0  # e-folds below the lowest positive value at which 0 counts
@@ -90,7 +90,13 @@ def unseen(law: AnyLaw, data: pd.DataFrame) -> tuple[Direction, ...]:
     )
 
 
-def scaled(fitted: pd.DataFrame, rows: AnyRows | Mapping[str, Array], direction: Direction) -> Array:
+def columns_along(rows: pd.DataFrame, directions: Iterable[Direction]) -> Columns:
+    """Return the columns of rows that directions are made of: parts of these cost less than parts of a table."""
+    names = dict.fromkeys(name for direction in directions for name, _ in direction.powers if name in rows.columns)
+    return Columns({name: rows[name].to_numpy(dtype=float) for name in names}, np.arange(len(rows)))
+
+
+def scaled(fitted: AnyRows, rows: AnyRows | Mapping[str, Array], direction: Direction) -> Array:
     """Return where rows, or columns of numbers, lie along a direction, in e-folds, (n,); nan where one is missing."""
     total: Array = np.zeros(1)
     for name, power in direction.powers:
@@ -104,17 +110,17 @@ def scaled(fitted: pd.DataFrame, rows: AnyRows | Mapping[str, Array], direction:
     return total
 
 
-def _lowest(fitted: pd.DataFrame, name: str) -> float:
+def _lowest(fitted: AnyRows, name: str) -> float:
     """Return the lowest positive value of a column; 1 where there is none."""
 
     def read() -> float:
-        own = fitted[name].to_numpy(dtype=float)
+        own = np.asarray(fitted[name], dtype=float)
         return float(own[own > 0].min(initial=np.inf)) if (own > 0).any() else 1.0
 
     return cached_stat(fitted, ("lowest", name), read)
 
 
-def reach(fitted: pd.DataFrame, direction: Direction) -> tuple[float, float] | None:
+def reach(fitted: AnyRows, direction: Direction) -> tuple[float, float] | None:
     """Return the lowest and highest place of fitted rows along a direction, in e-folds; None where none is known."""
 
     def read() -> tuple[float, float] | None:
@@ -125,7 +131,7 @@ def reach(fitted: pd.DataFrame, direction: Direction) -> tuple[float, float] | N
     return cached_stat(fitted, ("reach", direction), read)
 
 
-def outside(fitted: pd.DataFrame, rows: AnyRows | Mapping[str, Array], directions: Iterable[Direction]) -> Array:
+def outside(fitted: AnyRows, rows: AnyRows | Mapping[str, Array], directions: Iterable[Direction]) -> Array:
     """Return how many e-folds rows, or columns of numbers, lie outside the fitted range, shape (n, directions).
 
     Negative below the range, positive above it, zero within; a value that is missing counts as within.

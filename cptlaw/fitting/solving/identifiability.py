@@ -13,6 +13,7 @@ from cptlaw.laws.calculus import Array, Letters
 
 # Columns are scaled to length one; below this share of the largest singular value a direction is noise-free silence.
 RANK_TOLERANCE = 1e-9
+BLOCK = 48_000  # numbers per temporary array
 
 
 def jacobian(
@@ -20,14 +21,12 @@ def jacobian(
     c: Array,
     z: Array,
     at: Letters | None = None,
-    loss: Array | None = None,
     scales: list[Scale] | None = None,
 ) -> Array:
     """Return d log L / d(c, z) at one coordinate vector, shape (n, free parameters).
 
-    Rows are those of the problem or, with `at`, other inputs; the coordinates stay those of the problem. With `loss`
-    the slopes are divided by these losses instead of the law's own. `scales` are those of the fitted rows, where they
-    are known already.
+    Rows are those of the problem or, with `at`, other inputs; the coordinates stay those of the problem. `scales` are
+    those of the fitted rows, where they are known already.
     """
     # Amplitudes are scaled by the rows that were fitted, also where slopes are asked for elsewhere: one set of
     # coordinates.
@@ -35,7 +34,7 @@ def jacobian(
     if at is not None and scales is None:
         scales = problem.scales_of(problem.columns(v[:, problem.k :]))
     here = LossAt.of(problem if at is None else problem.moved_to(at), v, 1, scales)
-    slopes: Array = here.slopes[0].T / np.maximum(here.value[0] if loss is None else loss, 1e-300)[:, None]
+    slopes: Array = here.slopes[0].T / np.maximum(here.value[0], 1e-300)[:, None]
     return slopes
 
 
@@ -88,10 +87,13 @@ def best_rank(problem: Problem, draws: int = 24, seed: int = 0) -> int:
     z = problem.starts(draws, np.random.default_rng(seed))
     # A law that is identified anywhere is so almost everywhere, so that a few plausible places do.
     amplitudes = np.full(problem.k, float(np.mean(problem.loss)) / max(problem.k, 1))
-    best = 0
-    for row in z:
-        # Per observed loss: with terms of both signs, losses at arbitrary amplitudes may be near zero.
-        best = max(best, rank(jacobian(problem, amplitudes, row, loss=problem.loss)))
-        if best == problem.size:  # mostly at once
+    v = np.concatenate([np.tile(amplitudes, (draws, 1)), z], axis=1)
+    best, side_by_side = 0, max(BLOCK // problem.n, 1)
+    # Mostly the first reaches all of them.
+    for some in (v[:1], *(v[i : i + side_by_side] for i in range(1, draws, side_by_side))):
+        for slopes in LossAt.of(problem, some, 1).slopes:
+            # Per observed loss: with terms of both signs, losses at arbitrary amplitudes may be near zero.
+            best = max(best, rank(slopes.T / problem.loss[:, None]))
+        if best == problem.size:
             break
     return best

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cptlaw.fitting.cached import cached
 from cptlaw.fitting.checking.cuts import apart, cuts, highest_level_of_run
-from cptlaw.fitting.checking.distance import Direction, outside, scaled, seen
+from cptlaw.fitting.checking.distance import Direction, columns_along, outside, scaled, seen
 from cptlaw.fitting.rollouts import SHARES, log_errors, refit_parts
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
 from cptlaw.fitting.solving.objective import Objective
@@ -54,9 +54,9 @@ class InnerRollouts:
 def cuts_of(frame: pd.DataFrame, directions: tuple[Direction, ...]) -> list[tuple[str, NDArray[np.bool_]]]:
     """Return rollouts as pairs of a direction and a mask of the rows to fit; the others lie above."""
     result: list[tuple[str, NDArray[np.bool_]]] = []
-    run = frame["run"].astype(str).to_numpy()
+    run, inputs = frame["run"].astype(str).to_numpy(), columns_along(frame, directions)
     for direction in directions:
-        level = scaled(frame, frame, direction)
+        level = scaled(inputs, inputs, direction)
         if not np.isfinite(level).all():
             continue
         if direction.name not in WITHIN_RUNS:
@@ -91,5 +91,6 @@ def inner_rollouts(fit: LawOnRows) -> InnerRollouts:
         goal = Objective(problem, fit.options.delta, weights=masks.astype(float), penalty=fit.penalty(problem))
         error = log_errors(problem, refit_parts(goal, start))[group, place]
     along = np.array([name for name, _ in folds])[group]
-    distance = np.concatenate([outside(frame[mask], frame[~mask], directions) for _, mask in folds])
+    inputs = columns_along(frame, directions)
+    distance = np.concatenate([outside(inputs.take(mask), inputs.take(~mask), directions) for _, mask in folds])
     return InnerRollouts(group, along, distance, error, names)
