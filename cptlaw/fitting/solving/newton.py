@@ -28,6 +28,9 @@ FAR_CUT = 10.0  # times the longest move: from here least squares crawl
 SEVERAL = 10  # steps: more than what is left from where steps promise less and less
 NEAR_DAMPING = 1e-2
 CONVERGED, OUT_OF_STEPS, ABOVE = 0, 1, 2
+# Taken and given back once: from then on the C library keeps what it was given of up to this size, where it would have
+# the system clear the same pages again for the arrays of each step, at up to half the cost of a fit.
+np.empty(31 * 2**20 // 8)
 
 
 @dataclass(frozen=True, eq=False)
