@@ -235,6 +235,22 @@ def change_variance(fit, asked):
     return float(fit.half_width_of_change(asked, half[1] - half[0], ONE_SD)[0] ** 2 - fit.scatter(ONE_SD) ** 2)
 
 
+def test_the_option_that_would_narrow_most_is_named_with_how_much(of_one_size):
+    # It stood behind -v, without a number: an unknown kind of shift may double an interval.
+    asked = {"n_params": 8.03e9, "ptpp": 1867.995, "tokens": "20B", "max_forgetting": "2%"}
+    answer = cl.answer(of_one_size, **asked)
+    option = answer.most_useful_option
+    assert (option.option, option.of) == ("--shift", "forgetting")
+    point = pd.Series({**MODEL, "n_params": 8.03e9, "ptpp": 1867.995, "tokens": 20e9, "replay": answer.replay})
+    fits = (cl.fit(of_one_size, on="source", shift=shift) for shift in (None, option.said))
+    before, after = (np.diff(few_runs.forgetting_of(fit, point)[3:5])[0] for fit in fits)
+    assert option.by == pytest.approx(1 - after / before, rel=0.02)
+    assert f"--shift narrows forgetting by up to {100 * option.by:.0f}%" in str(answer)
+    told = cl.answer(of_one_size, **asked, shift=option.said)
+    assert told.most_useful_option is None or told.most_useful_option.option != "--shift"
+    assert "--shift" not in dict(told.lines).get("say more", "")
+
+
 @pytest.mark.parametrize("role", ["source", "target"])
 @pytest.mark.parametrize("model", [(8.03e9, 1867.995), (8e9, 1875.0), (2.5e9, 7258.0645)])
 def test_next_runs_start_from_the_doubt_of_the_forecast(of_one_size, model, role):
