@@ -57,6 +57,8 @@ CEILINGS = {
 IN_ALL = 39970
 POSITIONAL = 6  # parameters that may be given by place; options are named
 UNTYPED = 284  # annotations of arguments, results and variables that hold `Any`; it goes down with what is typed
+SENTENCES = 48  # assertions on four plain words of a message or more: codes, numbers and options leave words free
+WORD = re.compile(r"(?<!\S)[(\"'`]*[A-Za-z][a-z]*(?:[-'][a-z]+)*[)\"'`.,:;?!\\]*(?!\S)")
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
 IMPORT_BY_NAME = {
     "cptlaw",
@@ -227,6 +229,18 @@ def test_what_is_typed_stays_typed():
             told = [getattr(node, name, None) for name in ("annotation", "returns")]
             count += sum("Any" in {getattr(one, "id", "") for one in ast.walk(each)} for each in told if each)
     assert count <= UNTYPED
+
+
+def test_tests_assert_codes_and_numbers_and_few_sentences():
+    """A message that many tests quote is never said better."""
+    asserted = []
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            is_match = isinstance(node, ast.keyword) and node.arg == "match"
+            told = node.value if is_match else node.test if isinstance(node, ast.Assert) else None
+            texts = [getattr(one, "value", None) for one in ast.walk(told)] if told else []
+            asserted += [text for text in texts if isinstance(text, str) and len(WORD.findall(text)) > 3]
+    assert len(asserted) <= SENTENCES
 
 
 @pytest.mark.parametrize(
