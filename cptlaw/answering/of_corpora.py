@@ -71,7 +71,7 @@ def from_mixes(runs: Runs, question: Asked, where: str | None = None, seed: int 
         what_if=_what_if(asked, fits, roles, goal, sure),
         blocking=blocking,
         best_reachable=_nearest_reachable_mix(asked, fits, sure, roles, given),
-        reference=_reference(asked, sure, roles),
+        reference=_mix_reference(asked, sure, roles),
         **(
             {"batch_tokens": asked.batch_tokens}
             if asked.batch_tokens
@@ -271,7 +271,7 @@ def _answer_limit_name(name: str) -> str:
     return {"max-loss": "max-target-loss", "max-forgetting": "max-forgetting"}.get(kind, name)
 
 
-def _reference(question: Asked, plan: CorporaPlan, roles: Mapping[str, str]) -> Mapping[str, object] | None:
+def _mix_reference(question: Asked, plan: CorporaPlan, roles: Mapping[str, str]) -> Mapping[str, object] | None:
     loss = _base(plan, roles)
     kind = "measured" if question.base_source_loss is None else "given"
     return None if loss is None else {"kind": kind, "loss": loss, "sd": 0.0}

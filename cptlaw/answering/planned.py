@@ -108,7 +108,7 @@ def _given(
 ) -> dict[str, object]:
     """Return what the plan is asked, with the best reference that there is."""
     source = fits.get("source")
-    given = question.of_plan | ({"scores": scores} if scores else {})
+    given = question.plan_arguments | ({"scores": scores} if scores else {})
     if question.kind == "min-tokens" and "max_tokens" not in given:
         given["max_tokens"] = tokens_in_reach(fits.values(), question.n_params)
     if risk is None:
@@ -116,7 +116,7 @@ def _given(
     if source is None:
         given.pop("base_source_loss", None)
     elif question.base_source_loss is None:
-        given |= _reference(question, fits, given)
+        given |= _reference_arguments(question, fits, given)
     return given
 
 
@@ -154,7 +154,7 @@ def _run_range(given: Mapping[str, object], fits: Mapping[str, Fit]) -> dict[str
     return {"min_replay": mix.fitted_low, "max_replay": mix.fitted_high} if mix.reads_replay else {}
 
 
-def _reference(question: Asked, fits: Mapping[str, Fit], given: Mapping[str, object]) -> dict[str, object]:
+def _reference_arguments(question: Asked, fits: Mapping[str, Fit], given: Mapping[str, object]) -> dict[str, object]:
     """Return the reference that forgetting counts from: the measured loss, or the first that stands in for it."""
     kind, problem = KINDS[question.kind], None
     # Without a limit forgetting is worth a line only where it counts from a base model's loss.

@@ -68,7 +68,7 @@ class Asked(PlanQuestion):
         return cls(read.scenario, read.values, read.given)
 
     @property
-    def of_plan(self) -> dict[str, Any]:
+    def plan_arguments(self) -> dict[str, Any]:
         """What the plan that answers it is asked, by the names of its options."""
         result = self.for_scenario(KINDS[self.kind])
         if self.kind == "min-tokens":
@@ -82,7 +82,7 @@ class Asked(PlanQuestion):
         return {name: value for name, value in result.items() if value is not None}
 
     @property
-    def words(self) -> list[str]:
+    def command_words(self) -> list[str]:
         """The question as `answer` takes it on the command line."""
         known = options_of(AnswerQuestion)
         asked = {name: self.values[name] for name in known if self.values[name] != known[name].default}

@@ -54,7 +54,7 @@ def to_sharpen(question: Asked, fits: Collection[str]) -> str:
 
 def answer_command(runs: Runs, question: Asked, where: str | None, how: Iterable[str]) -> str:
     """Return the command that asks the question again and writes its page."""
-    words = [*chosen_rows(runs, where), *how, *question.words]
+    words = [*chosen_rows(runs, where), *how, *question.command_words]
     return command_line(["cptlaw", "answer", *words, "-o", "report.html"])
 
 
@@ -73,7 +73,7 @@ def chosen_rows(runs: Runs, where: str | None) -> list[str]:
 
 def _plan(question: Asked, fits: Mapping[str, Fit], planned: MixPlan) -> list[str] | None:
     """Return the words of the plan; a question without limits has one only where there is a source loss to weigh."""
-    kind, given = question.kind, question.of_plan
+    kind, given = question.kind, question.plan_arguments
     given |= planned.searched_range
     if kind == "trade-off" and planned.tokens is not None:
         given["tokens"] = planned.tokens  # a budget need not be spent

@@ -112,7 +112,7 @@ def from_runs(
         ),
         blocking=planned.blocking,
         best_reachable=reachable,
-        reference=_reference(asked, planned),
+        reference=_reference_of_plan(asked, planned),
         next_runs=cells,
         most_useful_option=most_useful_option(fits, planned, to_sharpen(asked, fits)),
         findings=by_severity(dict.fromkeys([*findings, *trouble])),
@@ -137,7 +137,7 @@ def _rate_and_batch(question: Asked, fits: Mapping[str, Fit], planned: MixPlan) 
     return tuned | ({"batch_tokens": question.batch_tokens} if question.batch_tokens else {})
 
 
-def _reference(question: Asked, planned: MixPlan) -> Mapping[str, object] | None:
+def _reference_of_plan(question: Asked, planned: MixPlan) -> Mapping[str, object] | None:
     """Return from which loss forgetting counts, and one standard deviation of the doubt about it, in nats."""
     if planned.fitted_mix.forgetting is None:
         return None

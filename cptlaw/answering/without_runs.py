@@ -135,7 +135,7 @@ def from_studies(question: Asked, shift: str | None) -> Answer:
             *_other_choices(setting, question, plans, table),
             *_merge_and_adapter_runs(setting, question, at),
         ),
-        reference=_reference(setting),
+        reference=_estimated_reference(setting),
         searched=(0.0, MOST_REPLAY),
         along_replay=partial(_row_along_replay, setting, question, part),
         next_runs=tuple(
@@ -273,7 +273,7 @@ def _blocking_limit(setting: Setting, question: Asked) -> dict[str, Any]:
     return {"blocking": blocking, "best_reachable": reach}
 
 
-def _reference(setting: Setting) -> dict[str, object]:
+def _estimated_reference(setting: Setting) -> dict[str, object]:
     """Return the base model's source loss as given, or as estimated; forgetting is a share of it and needs none."""
     (log_loss,), (doubt,) = setting.source.base_losses(setting.points(0.0, 0.0))
     kind, loss = "given" if doubt == 0 else "estimated", float(np.exp(log_loss))
@@ -419,7 +419,7 @@ def next_pilots(setting: Setting, question: Asked, batch_tokens: float) -> pd.Da
 
 def _pilots_command(question: Asked, shift: str) -> str:
     """Return the command that writes the pilots of this question."""
-    return command_line(["cptlaw", "answer", *question.words, "--shift", shift, "--pilots", "pilots"])
+    return command_line(["cptlaw", "answer", *question.command_words, "--shift", shift, "--pilots", "pilots"])
 
 
 def _answer_findings(

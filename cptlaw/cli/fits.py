@@ -71,7 +71,7 @@ def check(runs: str, law_name: str, on: str | None, where: str | None, **rest: A
     # A score without signal is not worth a fit; the loss beside it is.
     fitted = getattr(result, "fittable", result.on) if usable else None
     other = {} if fitted == on else {"on": fitted}  # what was given stays in its place
-    following = ["cptlaw", "fit", *options.same_rows(**other, output=f"{fitted}.json")] if fitted else ""
+    following = ["cptlaw", "fit", *options.words_of_rows(**other, output=f"{fitted}.json")] if fitted else ""
     show(result, following)
 
 
@@ -105,7 +105,7 @@ def fit(runs: str, output: str | None, force: bool, **rest: Any) -> None:
     if output:
         fitted.save(output, force)
     following = ["cptlaw", "forecast", output, "--at", _point(fitted)] if output else None
-    show(fitted, following or options.same_command(output=f"{fitted.on}.json"))
+    show(fitted, following or options.repeated_command(output=f"{fitted.on}.json"))
 
 
 @click.command(cls=Grouped)
@@ -151,7 +151,7 @@ def compare(runs: str, law_names: str, on: str | None, **rest: Any) -> None:
     filters = [text for text in (rest["where"], rest["fit_where"]) if text is not None]
     chosen = f"({filters[0]}) and ({filters[1]})" if len(filters) == 2 else filters[0] if filters else None
     best = result.answer.best_law
-    following = ["cptlaw", "fit", *options.same_rows(law=best, where=chosen, output=f"{on}.json")] if best else ""
+    following = ["cptlaw", "fit", *options.words_of_rows(law=best, where=chosen, output=f"{on}.json")] if best else ""
     show(result.answer, following)
 
 

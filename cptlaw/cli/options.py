@@ -223,7 +223,7 @@ def flag_of(name: str) -> str:
     return next(one.opts[0] for one in click.get_current_context().command.params if one.name == name)
 
 
-def same_rows(**others: str | None) -> list[str]:
+def words_of_rows(**others: str | None) -> list[str]:
     """Return what was given of RUNS and the options that choose its rows and the law, for the next command.
 
     Parameters
@@ -231,10 +231,10 @@ def same_rows(**others: str | None) -> list[str]:
     others
         Options to say besides, or in the place of what was given.
     """
-    return _same(SAME, others)
+    return _words_of(SAME, others)
 
 
-def same_command(**others: str | None) -> list[str]:
+def repeated_command(**others: str | None) -> list[str]:
     """Return the command as it was given, with other options besides: to be run again."""
     context = click.get_current_context()
     given = [
@@ -242,10 +242,10 @@ def same_command(**others: str | None) -> list[str]:
         for parameter in context.command.params
         if context.get_parameter_source(str(parameter.name)) is click.core.ParameterSource.COMMANDLINE
     ]
-    return [*context.command_path.split(), *_same(given, others)]
+    return [*context.command_path.split(), *_words_of(given, others)]
 
 
-def _same(names: Collection[str], others: Mapping[str, str | None]) -> list[str]:
+def _words_of(names: Collection[str], others: Mapping[str, str | None]) -> list[str]:
     context = click.get_current_context()
     words: list[str] = []
     for parameter in context.command.params:
@@ -290,28 +290,28 @@ def read_table(runs: str, options: dict[str, Any]) -> Runs:
     from cptlaw.runs import read_runs, understand
 
     given = how_to_read(options)
-    if may_ask():
+    if is_interactive():
         reading = understand(runs, where=options.get("where"), **given)
-        if can_be_answered(reading):
-            given = with_answers(reading.open, given)
-            if (kept := keep_answers(runs, given)) is not None:
+        if has_choices(reading):
+            given = with_replies(reading.open, given)
+            if (kept := save_replies(runs, given)) is not None:
                 show_notes([f"kept in {kept}"])
     table = read_runs(runs, **given)
     show_notes(table.notes)
     return table
 
 
-def may_ask() -> bool:
+def is_interactive() -> bool:
     """Whether somebody is there to be asked: input and messages are a terminal, and no program reads the result."""
     return sys.stdin.isatty() and sys.stderr.isatty() and not wants_json()
 
 
-def can_be_answered(reading: Reading) -> bool:
+def has_choices(reading: Reading) -> bool:
     """Whether a table is not understood, and options would tell all that is missing."""
     return not reading.understood and all(one.flag for one in reading.open)
 
 
-def with_answers(asked: Iterable[Question], given: TableOptions) -> TableOptions:
+def with_replies(asked: Iterable[Question], given: TableOptions) -> TableOptions:
     """Ask each question that is open on the terminal, and return how to read with the replies."""
     from cptlaw.runs.question import with_reply
 
@@ -339,7 +339,7 @@ def _reply(known: Mapping[str, str], text: str) -> str:
     return choice
 
 
-def keep_answers(runs: str, given: TableOptions) -> Path | None:
+def save_replies(runs: str, given: TableOptions) -> Path | None:
     """Keep beside a file how it is to be read, where anything was said of it, and return where."""
     from cptlaw.runs.replies import keep_replies
 

@@ -128,7 +128,7 @@ def whole_schedule(output: str | None, force: bool, **asked: Any) -> None:
     result = cl.plan.whole_schedule(asked.pop("target"), asked.pop("source"), **asked)
     if output:
         output = save_beside(result, output, force)
-    show(result, "" if output else options.same_command(output="lr.csv"))
+    show(result, "" if output else options.repeated_command(output="lr.csv"))
 
 
 @subcommand("turning-length", scenarios.TurningLength, (target, needed_source))

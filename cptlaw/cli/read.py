@@ -35,10 +35,10 @@ def read(source: str, **rest: Any) -> None:
 
     given = options.how_to_read(rest)
     reading = cl.read(source, **given)
-    if options.may_ask() and options.can_be_answered(reading):
-        given = options.with_answers(reading.open, given)
+    if options.is_interactive() and options.has_choices(reading):
+        given = options.with_replies(reading.open, given)
         reading = cl.read(source, **given)
-    kept = options.keep_answers(source, given) if reading.understood and Path(source).is_file() else None
+    kept = options.save_replies(source, given) if reading.understood and Path(source).is_file() else None
     if kept is not None:
         show_notes([f"kept in {kept}"])
     if wants_json():

@@ -48,4 +48,4 @@ def suggest(runs: str, output: str | None, force: bool, **rest: Any) -> None:
     if output:
         output = save_beside(result, output, force)
     add = f"train the runs of {output}, add their losses to {runs}, and fit again"
-    show(result, "" if output else options.same_command(output="cells.csv"), then=add if output else "")
+    show(result, "" if output else options.repeated_command(output="cells.csv"), then=add if output else "")

@@ -45,14 +45,14 @@ def draw(
     tell
         Called with the name of each part before it is drawn.
     """
-    table, fits, here, interval = subject.table, subject.fits, subject.here, subject.interval
+    table, fits, mix, interval = subject.table, subject.fits, subject.mix, subject.interval
     drawn: list[Figure] = []
-    if len(fits) > 1 and "n_params" in here and "replay" in here:
+    if len(fits) > 1 and "n_params" in mix and "replay" in mix:
         drawn += _of_mixes(subject, tell)
     for fit in fits:
         if "tokens" in fit.law.inputs:
             tell(f"interval fan, {fit.on}")
-            drawn.append(interval_fan(fit, here, _measured(table, fit, here)))
+            drawn.append(interval_fan(fit, mix, _measured(table, fit, mix)))
     # Both fits of a kind stand side by side.
     kinds: dict[str, Callable[[Fit], Figure]] = {
         "calibration": lambda fit: calibration(fit, held_out[fit.on], interval),
@@ -73,9 +73,9 @@ def _of_mixes(subject: Subject, tell: Progress) -> list[Figure]:
     """Draw what both losses say of mixes: the map of forgetting, and the front that no mix beats."""
     drawn: list[Figure] = []
     target, source = subject.fits
-    plan, here, interval = subject.plan, subject.here, subject.interval
+    plan, mix, interval = subject.plan, subject.mix, subject.interval
     limits = {name: value for name, value in subject.limits.items() if name not in IN_POINTS}
-    model = {name: here[name] for name in MODEL if name in here}
+    model = {name: mix[name] for name in MODEL if name in mix}
     try:
         tell("forgetting map")
         asked = {name: value for name, value in limits.items() if name != "max_tokens"}
@@ -91,7 +91,7 @@ def _of_mixes(subject: Subject, tell: Progress) -> list[Figure]:
     return [*drawn, pareto_front(front)]
 
 
-def _measured(table: Runs, fit: Fit, here: Mapping[str, Any]) -> pd.DataFrame | None:
+def _measured(table: Runs, fit: Fit, mix: Mapping[str, Any]) -> pd.DataFrame | None:
     """Return what was measured at the point, apart from tokens, and not fitted."""
     if not {*fit.law.inputs, "tokens"} <= set(table.frame.columns):
         return None
@@ -99,11 +99,11 @@ def _measured(table: Runs, fit: Fit, here: Mapping[str, Any]) -> pd.DataFrame | 
     rows = fit.law.inputs_of(rows, Context(rows=rows))
     rows = rows[(rows["tokens"] > 0) & ~rows["run"].astype(str).isin(set(fit.data["run"].astype(str)))]
     rows = rows.dropna(subset=[name for name in fit.law.inputs if name in rows.columns])
-    for name, value in here.items():
+    for name, value in mix.items():
         if name != "tokens" and name in rows.columns:
             rows = rows[np.isclose(rows[name].astype(float), float(value), rtol=1e-6, atol=0)]
     # What the fit's own filter leaves out, such as warm-up, is no test of it: keep the fitted range of tokens.
     own = fit.data["tokens"].astype(float)
-    if "n_params" in fit.data.columns and "n_params" in here:
-        own = own / fit.data["n_params"].astype(float) * float(here["n_params"])
+    if "n_params" in fit.data.columns and "n_params" in mix:
+        own = own / fit.data["n_params"].astype(float) * float(mix["n_params"])
     return rows[rows["tokens"] >= 0.99 * float(own.min())]

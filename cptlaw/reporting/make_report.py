@@ -86,7 +86,7 @@ def report(
     >>> page = cl.report(runs, target, at="n_params=125K,tokens=1M,replay=25%,ptpp=279")  # doctest: +SKIP
     >>> page.save("report.html")  # doctest: +SKIP
     """
-    tell = progress or (lambda part: None)
+    report_progress = progress or (lambda part: None)
     given = {name: value for name, value in asked.items() if value is not None}
     given.pop("domain", None)
     domain = asked.get("domain")
@@ -99,31 +99,31 @@ def report(
     for fit in given_fits:
         require_type(fit, Forecaster, "target, source", "fits, as cl.fit(...) gives them, or their files")
     fits: tuple[Fit, ...] = tuple(fit_of_corpus(fit, domain) for fit in given_fits)
-    tell("scores")
+    report_progress("scores")
     scores, unfitted = fits_of_scores(table, limits_of(given), fits[0].provenance.get("where"))
-    tell("plan")
+    report_progress("plan")
     subject = Subject.of(table, fits, scores, given, interval=page.interval, plan=plan)
     held_out = {fit.on: _held_out(table, fit, page.test_where) for fit in fits}
-    tell("forecasts")
+    report_progress("forecasts")
     forecasts = _forecast_losses(subject)
-    kept = words.limits_kept(subject.plan, subject.here)
-    expected = expected_scores(scores, kept, subject.here, subject.interval)
+    kept = words.limits_kept(subject.plan, subject.mix)
+    expected = expected_scores(scores, kept, subject.mix, subject.interval)
     schedules = None if page.schedules is None else read_schedules(page.schedules)
-    drawn = draw(subject, held_out, schedules, tell)
+    figures = draw(subject, held_out, schedules, report_progress)
     if scores:
-        tell("scores and losses")
-        drawn += links(scores, subject.here, subject.interval)
+        report_progress("scores and losses")
+        figures += links(scores, subject.mix, subject.interval)
     suggestion = None
     if page.suggest_budget is not None:
-        tell("suggested cells")
+        report_progress("suggested cells")
         suggestion = _suggested_runs(subject, page.suggest_budget)
-        drawn.append(suggested_cells(suggestion, fits[0].data))
-    again = {**subject.model, **subject.limits, "domain": domain, "scores": scores}
-    again |= {name: getattr(page, name) for name in ("test_where", "suggest_budget")}
+        figures.append(suggested_cells(suggestion, fits[0].data))
+    repeated_options = {**subject.model, **subject.limits, "domain": domain, "scores": scores}
+    repeated_options |= {name: getattr(page, name) for name in ("test_where", "suggest_budget")}
     kind = "a forecast" if subject.plan is None else "a plan"
     return Report(
         heading=(page.title if plan is None else None) or f"Continual pre-training: {kind}",
-        question=(page.title if plan is not None else None) or words.question(subject.plan, subject.here),
+        question=(page.title if plan is not None else None) or words.question(subject.plan, subject.mix),
         answer=words.answer(subject.plan, forecasts, unit_of(*fits)),
         cost=_cost_text(subject, devices),
         chances=tuple((limit, likelihood(chance)) for limit, chance in kept.values()),
@@ -131,12 +131,12 @@ def report(
         suggestion=suggestion,
         forecasts=forecasts,
         findings=by_severity(
-            [*_coverage_findings(drawn, subject), *unfitted, *_page_findings(subject, forecasts, suggestion)]
+            [*_coverage_findings(figures, subject), *unfitted, *_page_findings(subject, forecasts, suggestion)]
         ),
-        figures=tuple(drawn),
+        figures=tuple(figures),
         fits=fits,
         runs=table,
-        commands=commands(table, fits, None if page.at is None else subject.here, again, subject.interval),
+        commands=commands(table, fits, None if page.at is None else subject.mix, repeated_options, subject.interval),
         interval=subject.interval,
         scores=expected,
     )
@@ -147,7 +147,7 @@ documented(report, ReportOfRuns)
 
 def _forecast_losses(subject: Subject) -> pd.DataFrame:
     """Return the losses at the mix that matters, one row per fit."""
-    row = pd.DataFrame([subject.here])
+    row = pd.DataFrame([subject.mix])
     each = []
     for fit in subject.fits:
         table = fit.forecast(row, subject.interval).assign(on=fit.on, law=fit.law.spec)
@@ -175,9 +175,9 @@ def _page_findings(subject: Subject, forecasts: pd.DataFrame, suggestion: Sugges
     yield from () if suggestion is None else suggestion.findings
 
 
-def _coverage_findings(drawn: list[Figure], subject: Subject) -> Iterator[Finding]:
+def _coverage_findings(figures: list[Figure], subject: Subject) -> Iterator[Finding]:
     """Say of each calibration figure how many of the held-out losses lie in their intervals."""
-    for figure in drawn:
+    for figure in figures:
         kind, _, on = figure.name.partition("-")
         result = as_doubt(figure, on, subject.interval) if kind == "calibration" else None
         if result is not None:
@@ -186,14 +186,14 @@ def _coverage_findings(drawn: list[Figure], subject: Subject) -> Iterator[Findin
 
 def _suggested_runs(subject: Subject, budget: Quantity) -> Suggestion:
     """Ask for the next runs as the target was fitted: the same rows and restraint."""
-    fit, here = subject.fits[0].leading, subject.here
+    fit, mix = subject.fits[0].leading, subject.mix
     options = fit.options
     return suggest(
         fit.law,
         subject.table,
         fit.on,
         fit.provenance.get("where"),
-        at=",".join(f"{name}={here[name]!r}" for name in here if name in (*fit.law.inputs, "tokens")),
+        at=",".join(f"{name}={mix[name]!r}" for name in mix if name in (*fit.law.inputs, "tokens")),
         budget=budget,
         n=MOST_CELLS,
         interval=subject.interval,

@@ -57,7 +57,7 @@ def fits_of_scores(
 
 
 def expected_scores(
-    fits: Mapping[str, ScoreFit], held: Mapping[str, tuple[str, float]], here: Mapping[str, object], interval: float
+    fits: Mapping[str, ScoreFit], held: Mapping[str, tuple[str, float]], mix: Mapping[str, object], interval: float
 ) -> pd.DataFrame:
     """Return one row per score and limit: on, metric, score, lo, hi, limit in words, least, probability that it holds.
 
@@ -68,7 +68,7 @@ def expected_scores(
     held
         Limits in words and with the probability that each holds, by name.
     """
-    row, rows = pd.DataFrame([dict(here)]), []
+    row, rows = pd.DataFrame([dict(mix)]), []
     for name, fit in fits.items():
         forecast = fit.forecast(row, interval).iloc[0]
         expected = {"on": name, "metric": fit.metric, **{one: float(forecast[one]) for one in ("loss", "lo", "hi")}}
@@ -99,10 +99,10 @@ def score_table(expected: pd.DataFrame, interval: float) -> Table:
     )
 
 
-def links(fits: Mapping[str, ScoreFit], here: Mapping[str, object], interval: float) -> list[Figure]:
+def links(fits: Mapping[str, ScoreFit], mix: Mapping[str, object], interval: float) -> list[Figure]:
     """Draw how the first few scores follow their losses, with the forecast at the mix that matters."""
     through = [fit for fit in fits.values() if any(member.carrier is not None for member in fit.members)]
-    return [score_link(fit, pd.DataFrame([dict(here)]), interval) for fit in through[:MOST_LINKS]]
+    return [score_link(fit, pd.DataFrame([dict(mix)]), interval) for fit in through[:MOST_LINKS]]
 
 
 def format_chance(probability: float) -> str:

@@ -39,8 +39,8 @@ class Subject:
         Fits of the scores by eval.
     plan
         The plan, where limits were given.
-    here
-        The mix that matters: inputs of the laws.
+    mix
+        The mix that the report is about, by the inputs of the laws.
     model
         Size and pre-training budget that were asked for; ``None`` where they were not.
     limits
@@ -53,7 +53,7 @@ class Subject:
     fits: tuple[Fit, ...]
     scores: Mapping[str, ScoreFit]
     plan: MixPlan | None
-    here: Mapping[str, Any]
+    mix: Mapping[str, Any]
     model: Mapping[str, Any]
     limits: Mapping[str, Any]
     interval: float
@@ -80,14 +80,14 @@ class Subject:
         model = {name: given.get(name, asked.get(name)) for name in MODEL}
         limits = limits_of(given)
         plan = plan or _plan(fits, scores, model, limits, interval)
-        here = _where_it_matters((*fits, *scores.values()), asked, model, plan)
-        return cls(table, fits, scores, plan, here, model, limits, interval)
+        mix = _where_it_matters((*fits, *scores.values()), asked, model, plan)
+        return cls(table, fits, scores, plan, mix, model, limits, interval)
 
     @property
     def flops(self) -> float | None:
         """Compute of the mix that matters, 6 N D, where the laws read both."""
-        known = {"n_params", "tokens"} <= set(self.here)
-        return flops_of(float(self.here["n_params"]), float(self.here["tokens"])) if known else None
+        known = {"n_params", "tokens"} <= set(self.mix)
+        return flops_of(float(self.mix["n_params"]), float(self.mix["tokens"])) if known else None
 
 
 def limits_of(given: Mapping[str, object]) -> dict[str, object]:
@@ -144,25 +144,25 @@ def _where_it_matters(
     fits: tuple[Fit | ScoreFit, ...], given: Mapping[str, Any], model: Mapping[str, object], plan: MixPlan | None
 ) -> dict[str, object]:
     """Return the point of the forecasts: what was given, then the plan's mix, then the largest that was fitted."""
-    here: dict[str, Any] = _best_mix(fits[0], given)
+    mix: dict[str, Any] = _best_mix(fits[0], given)
     # What a plan took to be so, such as a rate, holds for all that the page says of it.
     known = {} if plan is None or plan.mix is None else dict((plan.mix.source or plan.mix.target).known)
-    here |= {name: given.get(name, value) for name, value in known.items()}
+    mix |= {name: given.get(name, value) for name, value in known.items()}
     for name in dict.fromkeys(name for fit in fits for name in fit.law.inputs):
         planned = None if plan is None else getattr(plan, name, None)
         asked = model.get(name)
         seen = pd.concat([fit.data[name] for fit in fits if name in fit.data.columns]).astype(float)
         if name in given:
-            here[name] = given[name]
-        elif name in here:  # known to the plan, or a share of the best mix that was run
+            mix[name] = given[name]
+        elif name in mix:  # known to the plan, or a share of the best mix that was run
             continue
         elif planned is not None:
-            here[name] = planned
+            mix[name] = planned
         elif asked is not None:
-            here[name] = parse_quantity(asked, name)
+            mix[name] = parse_quantity(asked, name)
         else:
             levels = np.sort(seen.unique())
-            here[name] = float(levels[len(levels) // 2] if name == "replay" else levels[-1])
-    if model.get("ptpp") is not None and "ptpp" not in here:
-        here["ptpp"] = parse_quantity(model["ptpp"], "ptpp")
-    return here
+            mix[name] = float(levels[len(levels) // 2] if name == "replay" else levels[-1])
+    if model.get("ptpp") is not None and "ptpp" not in mix:
+        mix["ptpp"] = parse_quantity(model["ptpp"], "ptpp")
+    return mix

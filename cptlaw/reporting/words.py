@@ -14,18 +14,18 @@ from cptlaw.runs.metrics import USUAL_UNIT
 from cptlaw.units import format_percent, format_quantity, format_span
 
 
-def _model_text(here: Mapping[str, float]) -> str:
-    text = f"a model of {format_quantity(float(here['n_params']), 4)} parameters" if "n_params" in here else "the model"
-    return text + (f" pre-trained on {float(here['ptpp']):.4g} tokens per parameter" if "ptpp" in here else "")
+def _model_text(mix: Mapping[str, float]) -> str:
+    text = f"a model of {format_quantity(float(mix['n_params']), 4)} parameters" if "n_params" in mix else "the model"
+    return text + (f" pre-trained on {float(mix['ptpp']):.4g} tokens per parameter" if "ptpp" in mix else "")
 
 
-def question(plan: MixPlan | None, here: Mapping[str, float]) -> str:
+def question(plan: MixPlan | None, mix: Mapping[str, float]) -> str:
     """Return what was asked, as a question."""
     if plan is None:
-        return f"What losses will {_model_text(here)} reach {_mix_text(here)}?"
+        return f"What losses will {_model_text(mix)} reach {_mix_text(mix)}?"
     kept = " and ".join(limit_text(limit, plan) for limit in plan.limits)
     sure = "" if plan.risk is None else f", each with {format_percent(plan.risk)} probability"
-    return f"What are the fewest tokens, and the replay, with which {_model_text(here)} keeps {kept}{sure}?"
+    return f"What are the fewest tokens, and the replay, with which {_model_text(mix)} keeps {kept}{sure}?"
 
 
 def limit_text(limit: LossLimit, plan: MixPlan) -> str:
@@ -41,9 +41,9 @@ def limit_text(limit: LossLimit, plan: MixPlan) -> str:
     return f"{limit.about.replace('_', ' ')} at most {most}"
 
 
-def _mix_text(here: Mapping[str, float]) -> str:
-    text = f"after {format_quantity(float(here['tokens']), 4)} adaptation tokens" if "tokens" in here else "here"
-    return text + (f" with {format_percent(float(here['replay']))} replay" if "replay" in here else "")
+def _mix_text(mix: Mapping[str, float]) -> str:
+    text = f"after {format_quantity(float(mix['tokens']), 4)} adaptation tokens" if "tokens" in mix else "here"
+    return text + (f" with {format_percent(float(mix['replay']))} replay" if "replay" in mix else "")
 
 
 def answer(plan: MixPlan | None, forecasts: pd.DataFrame, unit: str = USUAL_UNIT) -> str:
@@ -100,10 +100,10 @@ def _bound_text(name: str) -> str:
     return words.get(kind) or f"the limit on {kind.removeprefix('max-').replace('-', ' ')}"
 
 
-def limits_kept(plan: MixPlan | None, here: Mapping[str, float]) -> dict[str, tuple[str, float]]:
+def limits_kept(plan: MixPlan | None, mix: Mapping[str, float]) -> dict[str, tuple[str, float]]:
     """Return, for each limit of a plan by name, its words and the probability that what is measured will keep it."""
     if plan is None or not plan.feasible:
         return {}
     sure = {limit.name: limit for limit in plan.limits if limit.loss.knows_doubt}
-    held = chances(sure.values(), pd.DataFrame([dict(here)]))
+    held = chances(sure.values(), pd.DataFrame([dict(mix)]))
     return {name: (limit_text(limit, plan), held[name]) for name, limit in sure.items()}

@@ -31,8 +31,8 @@ for verb in (*(verbs["plan"].commands[name.replace("_", "-")] for name in plans)
     assert "warmth" in {option.name for option in verb.params}, verb.name
 assert "warmth" in {one.name for one in fields()}
 asked = Asked.read({"n_params": "8B", "tokens": "1B", "max_forgetting": "2%", "warmth": "3"})
-assert asked.of_plan["warmth"] == asked.law_inputs["warmth"] == 3.0
-assert asked.words[asked.words.index("--warmth") + 1] == "3"
+assert asked.plan_arguments["warmth"] == asked.law_inputs["warmth"] == 3.0
+assert asked.command_words[asked.command_words.index("--warmth") + 1] == "3"
 """
 
 

@@ -225,7 +225,7 @@ def test_mixes_and_what_is_missing_are_there(whole):
     assert {value["interleave_probs"] for value in mixed} == {"0.25,0.75"}
     assert set(json.loads((whole / "llamafactory" / "dataset_info.json").read_text())) == {"old", "new"}
     text = next((whole / "axolotl").glob("*r0.25*.yaml")).read_text()
-    assert re.match("# .*0.25 old\n", text)
+    assert re.match("# .*0.25 old", text)
     assert len(yaml.safe_load(text)["datasets"]) == 2
     for path in [*(whole / "huggingface").iterdir(), *(whole / "torchtitan").iterdir()]:
         assert "is held out by the sweep and is in these files" in path.read_text()

@@ -109,7 +109,7 @@ def test_the_callback_stops_only_if_asked_what_will_miss_its_limit(tmp_path, mon
     assert any(entry.get("forecast/stop") == 1.0 for entry in left.state.log_history)
     with pytest.raises(UsageError, match="needs a limit"):
         TrainerCallback(stop=True)
-    with refused(UsageError, "max_target_loss", "-1"):
+    with refused(UsageError, "target -1"):
         TrainerCallback(max_target_loss=-1)
 
 

@@ -113,7 +113,7 @@ def test_a_failed_evaluation_says_why_and_leaves_the_run(recipe, tmp_path):
     # Mended, only the evaluation is done again.
     evaluated(tmp_path)
     assert not train_here(sweep, store, retry_failed=True).failures
-    with refused(DataError, "{model}", "keep"):
+    with refused(DataError, "evaluate: ", "`keep: last`"):
         load_sweep(recipe(evaluate="x {model}"))
     with pytest.raises(DataError, match=r"names no \{model\}"):
         load_sweep(recipe(evaluate="x"))
