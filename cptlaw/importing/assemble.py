@@ -108,32 +108,32 @@ def _rows(
     history: History,
     losses: Mapping[str, str],
     wanted: ImportOptions,
-    whole: Mapping[str, object],
+    run_values: Mapping[str, object],
     notes: list[str],
 ) -> list[dict[str, object]]:
     rows: dict[tuple[str, float | None], dict[str, object]] = {}
-    carried: dict[str, float] = {}
+    last_values: dict[str, float] = {}
     at_step: dict[float, dict[str, float]] = {}
     left_out: Counter[str] = Counter()
     counted_before = _counted_before(history, wanted, notes)
     tokens_at = _interpolated_tokens(history, wanted)
     for record in history.records:
-        known = _columns(record, wanted)
-        carried |= {name: known[name] for name in _CARRIED if name in known}
+        columns = _columns(record, wanted)
+        last_values |= {name: columns[name] for name in _CARRIED if name in columns}
         if record.step is not None:
             # Trainers log losses of one step in several lines, one for each eval and one for the rate: what is known of
             # the step is known to each.
-            known = at_step.setdefault(record.step, {}) | known
-            at_step[record.step] = known
+            columns = at_step.setdefault(record.step, {}) | columns
+            at_step[record.step] = columns
         measured = _losses_of_record(record, losses, wanted)
         if not (measured or record.scores):
             continue
         is_before = record.step is not None and record.step < wanted.first_step
-        at = {"run": history.run, **_known_values(step=record.step), **whole, **carried, **known}
-        if "tokens" not in known and record.step is not None and tokens_at is not None:
+        row = {"run": history.run, **_known_values(step=record.step), **run_values, **last_values, **columns}
+        if "tokens" not in columns and record.step is not None and tokens_at is not None:
             tokens = tokens_at(record.step)
-            known = known if tokens is None else {**known, "tokens": tokens}
-        at |= _known_values(tokens=_tokens(record, known, wanted, counted_before), batch_tokens=wanted.batch_tokens)
+            columns = columns if tokens is None else {**columns, "tokens": tokens}
+        row |= _known_values(tokens=_tokens(record, columns, wanted, counted_before), batch_tokens=wanted.batch_tokens)
         for name, loss in measured.items():
             if not math.isfinite(loss) or loss <= 0:
                 left_out["unusable"] += 1
@@ -145,16 +145,16 @@ def _rows(
                 key = (name, record.step if record.step is not None else float(len(rows)))
                 left_out["repeated"] += key in rows and rows[key]["loss"] != loss
                 unit = {"metric": BITS_PER_BYTE} if is_eval_bits(losses.get(name, "")) else {}
-                rows[key] = {**at, "eval": name, "loss": loss, **unit}
+                rows[key] = {**row, "eval": name, "loss": loss, **unit}
         for name, score in () if is_before else record.scores.items():
             named = {"loss": score.value, "metric": score.metric, **_known_values(n_items=score.n_items)}
-            rows[name, record.step] = {**at, "eval": name, **named}
-    why = {
+            rows[name, record.step] = {**row, "eval": name, **named}
+    reasons = {
         "unusable": "losses that are NaN, infinite or not above 0 are left out",
         "repeated": "steps were logged again, as after a restart; the last value counts",
         "before": f"losses before step {wanted.first_step:g} are left out",
     }
-    notes += [f"run {history.run!r}: {left_out[kind]} {reason}" for kind, reason in why.items() if left_out[kind]]
+    notes += [f"run {history.run!r}: {left_out[kind]} {reason}" for kind, reason in reasons.items() if left_out[kind]]
     return list(rows.values())
 
 
