@@ -244,8 +244,7 @@ def _conditioned(fit: Average, prior: StudyPrior, points: Columns) -> tuple[Arra
     # Of points only what goes with the runs and the base models is asked for, never what goes with one another.
     asked = known.prepare_points(fit)
     mean, by_laws, together = moments(fit, asked, k + u)
-    alone = mean - fit.bases().at(asked) if bases_inform_runs(fit) else mean
-    mean = alone.copy()
+    alone = mean.copy()
     count = int(fit.data["run"].nunique())
     bases, unread = slice(n + k, None), ~np.isfinite(mean[n + k :])
     variance, together = by_laws * widening(count), together * widening(count)
@@ -259,10 +258,9 @@ def _conditioned(fit: Average, prior: StudyPrior, points: Columns) -> tuple[Arra
         with_measured, of_measured = together[:, k + measured], together[n + k + measured]
         among = of_measured[:, k + measured]
         gain = np.linalg.solve(among + np.diag(noise_of_base(known.near[measured], np.diag(among))), with_measured.T)
+        # Only the doubt: the mean has what they say of their runs already, less what annealing gained the base models
+        # alone (`cptlaw.fitting.base_models`).
         variance, together = variance - np.sum(gain * with_measured.T, axis=0), together - gain.T @ of_measured
-        # Base models of fitted runs were fitted too: what is missed of them is what laws took for noise.
-        missed = np.where(np.isin(np.arange(u), model[n:]), 0.0, known.losses - mean[bases])
-        mean += missed[measured] @ gain
     else:
         left = np.where(unread, 1.0, 1.0 - known.near)
         together[bases] *= left[:, None]

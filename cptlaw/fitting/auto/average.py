@@ -24,7 +24,7 @@ from cptlaw.fitting.rollouts import Rollout
 from cptlaw.fitting.shared_error import SharedError, UndertrainedBase
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
 from cptlaw.fitting.solving.open_rates import with_rates
-from cptlaw.fitting.study_prior import StudyPrior, bases_inform_runs, with_studies
+from cptlaw.fitting.study_prior import StudyPrior, with_studies
 from cptlaw.fitting.weights import RolloutScores
 from cptlaw.laws.base import Role
 from cptlaw.laws.calculus import Array
@@ -145,10 +145,7 @@ class Average(Fit):
     def predict(self, frame: Points) -> Array:
         """Return the forecast loss of each row, (n,): the laws' weighted mean, less what they miss of base models."""
         rows = Columns.of(self.completed(frame))
-        more = self._study_correction(rows)[0]
-        if not (self._studies_speak(rows) and bases_inform_runs(self)):  # else both are in one posterior
-            more = more + self.bases().at(rows)
-        values: Array = self._without_bases(rows) * np.exp(more)
+        values: Array = self._without_bases(rows) * np.exp(self._study_correction(rows)[0] + self.bases().at(rows))
         return values
 
     def _study_correction(self, rows: Columns) -> tuple[Array, Array, Array]:
