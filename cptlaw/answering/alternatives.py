@@ -122,8 +122,8 @@ def measured_base(base: pd.DataFrame, point: Mapping[str, float]) -> float | Non
 
 def _merged_run(
     base: Mapping[str, float], without: Mapping[str, Array], weight: float, tokens_per_param: float, n_params: float
-) -> Mapping[str, Any]:
-    result: dict[str, object] = {"name": "no-replay-merged", "method": "merge", "merge_weight": round(weight, 1)}
+) -> Mapping[str, float | str]:
+    result: dict[str, float | str] = {"name": "no-replay-merged", "method": "merge", "merge_weight": round(weight, 1)}
     for role, start in base.items():
         share, wide = share_of_change(role, weight, tokens_per_param, n_params)
         losses = start + (without[role] - start) * share

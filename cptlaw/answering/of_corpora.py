@@ -25,7 +25,7 @@ from cptlaw.forecasting.verbs import fit
 from cptlaw.planning.corpora.result import CorporaPlan
 from cptlaw.planning.points import chances
 from cptlaw.planning.result import flops_of
-from cptlaw.planning.scenario import MixOfCorpora, as_words
+from cptlaw.planning.scenario import MixOfCorpora, Risk, as_words
 from cptlaw.runs import Runs
 from cptlaw.runs.schema import MIX
 from cptlaw.schedules.valley import advised_by_runs
@@ -192,7 +192,7 @@ def _mix_scenario(
     return given
 
 
-def _risk_option(question: Asked, risk: float | None) -> dict[str, Any]:
+def _risk_option(question: Asked, risk: float | None) -> Risk:
     return {"risk": risk} if question.limited and risk is not None else {}
 
 
@@ -279,7 +279,7 @@ def _mix_reference(question: Asked, plan: CorporaPlan, roles: Mapping[str, str])
 
 def _nearest_reachable_mix(
     question: Asked, fits: Mapping[str, Fit], plan: CorporaPlan, roles: Mapping[str, str], given: Mapping[str, Any]
-) -> dict[str, Any] | None:
+) -> dict[str, object] | None:
     """Return the mix that comes nearest to the limits, and the value of the first blocking one that it does keep."""
     if plan.best_reachable is None:
         return None

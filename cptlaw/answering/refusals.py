@@ -23,7 +23,7 @@ IN_POINTS = {"min": "min_score", "max-drop": "max_drop"}
 
 def nearest_mix(
     question: Asked, fits: Mapping[str, Fit], refused: MixPlan, scores: Mapping[str, ScoreFit]
-) -> tuple[dict[str, Any] | None, MixPlan | None]:
+) -> tuple[dict[str, object] | None, MixPlan | None]:
     """Return the promised ``best_reachable``, and the plan of that mix.
 
     Its ``limit`` is the value of the first blocking limit that this mix keeps with the probability that was asked for;

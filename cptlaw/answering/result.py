@@ -18,7 +18,10 @@ from cptlaw.units import format_percent, format_quantity
 from cptlaw.writing import REPORT, write_text
 
 if TYPE_CHECKING:
+    from cptlaw.planning.corpora.result import CorporaPlan
+    from cptlaw.planning.result import MixPlan
     from cptlaw.reporting.figures import Figure
+    from cptlaw.reporting.page import Report
 
 
 @dataclass(frozen=True)
@@ -156,12 +159,12 @@ class Answer(Result):
     risk: float | None = None
     laws: tuple[Mapping[str, Any], ...] = ()
     without_risk: Mapping[str, Any] | None = None
-    what_if: tuple[Mapping[str, Any], ...] = ()
-    other_sizes: tuple[Mapping[str, Any], ...] = ()
+    what_if: tuple[Mapping[str, object], ...] = ()
+    other_sizes: tuple[Mapping[str, object], ...] = ()
     other_kinds: tuple[Mapping[str, object], ...] = ()
     alternatives: tuple[Mapping[str, Any], ...] = ()
     blocking: str | None = None
-    best_reachable: Mapping[str, float | None] | None = None
+    best_reachable: Mapping[str, object] | None = None
     reference: Mapping[str, Any] | None = None
     steps: int | None = None
     epochs: float | None = None
@@ -180,14 +183,14 @@ class Answer(Result):
     options: tuple[Mapping[str, Any], ...] = ()
     knee: float | None = None
     cheapest: Mapping[str, float] | None = None
-    _page: Callable[[], Any] | None = field(default=None, repr=False)
-    _plan: Any = field(default=None, repr=False, compare=False)
+    _page: Callable[[], Report] | None = field(default=None, repr=False)
+    _plan: MixPlan | CorporaPlan | None = field(default=None, repr=False, compare=False)
     _limits: Mapping[str, float] = field(default_factory=dict, repr=False, compare=False)
     searched: tuple[float, float] | None = field(default=None, repr=False, compare=False)
     along_replay: Callable[[float], Mapping[str, float]] | None = field(default=None, repr=False, compare=False)
 
     @property
-    def plan(self) -> Any:
+    def plan(self) -> MixPlan | CorporaPlan | None:
         """The plan behind the answer; ``None`` without runs."""
         return self._plan
 
@@ -259,7 +262,7 @@ class Answer(Result):
             return lines, doing, [*tables, _pilots(self), _studies(self)], self.commands
         doing = [f"Train next, as what narrows the answer most for its compute: {runs}."] if runs else []
         doing.append("Seal this forecast before the run is trained, and score it after.")
-        named = zip(("The mix", "The losses"), self._plan.tables, strict=False)
+        named = zip(("The mix", "The losses"), self._plan.tables if self._plan else (), strict=False)
         return lines, doing, [*instead, *(replace(table, caption=name) for name, table in named)], self.commands
 
     @property

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -28,13 +27,15 @@ def add_costs(answer: Answer, question: Asked) -> Answer:
     tokens, batch = answer.tokens, question.batch_tokens or answer.batch_tokens
     own = None if tokens is None else (1.0 - (answer.replay or 0.0)) * tokens
     epochs = None if own is None or question.target_tokens is None else own / question.target_tokens
-    spent: dict[str, Any] = devices.cost(answer.flops)
+    spent = devices.cost(answer.flops)
     return replace(
         answer,
         steps=None if tokens is None or batch is None else max(1, round(tokens / batch)),
         epochs=epochs,
         epochs_worth=None if epochs is None else float(worth_of(np.asarray(epochs), 1.0)),
-        **spent,
+        gpu_hours=spent.get("gpu_hours"),
+        days=spent.get("days"),
+        cost=spent.get("cost"),
         hardware=vars(devices),
         _limits=question.limits,
         alternatives=tuple(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -46,14 +45,10 @@ def what_if(question: Asked, fits: Mapping[str, Fit], planned: MixPlan) -> tuple
     losses = {f"{loss.role}_loss": loss.predict(rows) for loss in planned.fitted_mix.losses}
     result = []
     for place, (change, values) in enumerate(changed):
-        mix: dict[str, Any] = {
-            "change": change,
-            **values,
-            **{name: float(each[place]) for name, each in losses.items()},
-        }
-        if "source_loss" in mix and planned.base_source_loss is not None:
-            mix["forgetting"] = mix["source_loss"] / planned.base_source_loss - 1.0
-        result.append(mix)
+        own = {name: float(each[place]) for name, each in losses.items()}
+        if "source_loss" in own and planned.base_source_loss is not None:
+            own["forgetting"] = own["source_loss"] / planned.base_source_loss - 1.0
+        result.append({"change": change, **values, **own})
     return tuple(result)
 
 

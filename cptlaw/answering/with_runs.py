@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -41,6 +41,9 @@ from cptlaw.runs.schema import COLUMNS
 from cptlaw.schedules import SchedulesLike
 from cptlaw.schedules.valley import advised_by_runs
 from cptlaw.units import counted, format_quantity
+
+if TYPE_CHECKING:
+    from cptlaw.reporting.page import Report
 
 AUTO = "auto"
 WITHOUT_RISK = ("feasible", "replay", "tokens", "flops", "lr_peak")
@@ -179,7 +182,9 @@ def _base_target_loss(base: pd.DataFrame, question: Asked, plan: MixPlan) -> flo
     return measured_base(base, point_of(question, plan)) if plan.feasible else None
 
 
-def _page(runs: Runs, question: Asked, fits: Mapping[str, Fit], plan: MixPlan, scores: Mapping[str, ScoreFit]) -> Any:
+def _page(
+    runs: Runs, question: Asked, fits: Mapping[str, Fit], plan: MixPlan, scores: Mapping[str, ScoreFit]
+) -> Report:
     """Return the report of an answer; what draws is loaded only then."""
     from cptlaw.reporting import report
 

@@ -252,7 +252,7 @@ def _least_gain(question: Asked) -> float | None:
     return float(np.log(question.base_target_loss / question.max_target_loss))
 
 
-def _blocking_limit(setting: Setting, question: Asked) -> dict[str, Any]:
+def _blocking_limit(setting: Setting, question: Asked) -> dict[str, object]:
     """Return which limit nothing keeps, and the best value in reach: of the target loss, within that of forgetting."""
     risk = question.risk or RISK
     near = _best_and_cheapest(setting, question.replaced(max_target_loss=None), risk).get("best")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def option_group(*decorators: Callable[[Any], object]) -> Callable[[Command], Command]:
+def option_group(*decorators: Callable[..., object]) -> Callable[[Command], Command]:
     """Apply decorators so that the first one stands first in the help."""
 
     def apply(command: Command) -> Command:

@@ -31,7 +31,9 @@ source = click.option("--source", metavar="S.json", help="Fit of the source loss
 needed_source = click.option("--source", required=True, metavar="S.json", help="Fit of the source loss.")
 
 
-def subcommand(name: str, scenario: Declared, sides: tuple[Any, ...]) -> Callable[[Callable[[], None]], click.Command]:
+def subcommand(
+    name: str, scenario: Declared, sides: tuple[Callable[..., object], ...]
+) -> Callable[[Callable[[], None]], click.Command]:
     """Return a decorator that makes a subcommand out of a docstring, a scenario and the fits that it takes."""
 
     def make(described: Callable[[], None]) -> click.Command:

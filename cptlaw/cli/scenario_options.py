@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import click
 
@@ -28,7 +27,7 @@ def of_scenario(scenario: Declared, but: tuple[str, ...] = ()) -> Callable[[Comm
     return option_group(*(_option(name, option, name in needed) for name, option in known.items()))
 
 
-def _option(name: str, option: Entry, required: bool) -> Any:
+def _option(name: str, option: Entry, required: bool) -> Callable[..., object]:
     # One letter is one dash, as in -n 24.
     flag = f"-{name}" if len(name) == 1 else f"--{option.several or name.replace('_', '-')}"
     if option.several:

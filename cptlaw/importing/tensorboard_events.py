@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -62,7 +61,7 @@ def _records(path: Path) -> list[Record]:
             by_step[event.step][tag] = _as_written(event.value)
     for tag in tags["tensors"]:  # what TensorFlow 2 writes; one number is a scalar
         for event in accumulator.Tensors(tag):
-            value: Any = tensor_util.make_ndarray(event.tensor_proto)
+            value = tensor_util.make_ndarray(event.tensor_proto)
             if np.size(value) == 1 and np.issubdtype(np.asarray(value).dtype, np.number):
                 by_step[event.step][tag] = _as_written(float(np.asarray(value).reshape(())))
     return [Record(float(step), values) for step, values in sorted(by_step.items())]

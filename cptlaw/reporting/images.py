@@ -7,17 +7,22 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from cptlaw.errors import DataError, UsageError, needed_for
 from cptlaw.writing import IMAGES, atomic_path, check_output, make_folder
+
+if TYPE_CHECKING:
+    from cptlaw.reporting.figures.figure import Drawing
 
 WIDTH = 1000  # pixels
 SCALE = 1.5  # of PNG files, for sharp text
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 
-def write_images(drawings: Mapping[str, Any], folder: str | Path, ending: str, *, force: bool = False) -> list[Path]:
+def write_images(
+    drawings: Mapping[str, Drawing], folder: str | Path, ending: str, *, force: bool = False
+) -> list[Path]:
     """Write drawings as images, each in one step or not at all.
 
     Parameters
