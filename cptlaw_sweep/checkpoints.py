@@ -80,11 +80,12 @@ class Checkpoints:
         self._pending = None
         self._accelerator.wait_for_everyone()
 
-    def _count(self, local: Path, notes: dict[str, Any]) -> None:
-        self._store.put_folder(local, notes["folder"])
+    def _count(self, local: Path, notes: dict[str, object]) -> None:
+        folder = str(notes["folder"])
+        self._store.put_folder(local, folder)
         self._store.write_json(f"{self._folder}/latest.json", notes)
         for name in self._store.names(self._folder):
-            if name.startswith("step-") and not notes["folder"].endswith(f"/{name}"):
+            if name.startswith("step-") and not folder.endswith(f"/{name}"):
                 self._store.remove(f"{self._folder}/{name}")
 
     def state_of(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, folder: Path) -> Callable[[], None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from cptlaw.schedules import Phase, Schedule
 from cptlaw.writing import file_name
@@ -31,7 +30,7 @@ def instructions(job: Job, sweep: Sweep, names: dict[str, str]) -> dict[str, obj
     phases = [Phase(**phase) for phase in definition["phases"]]
     lr = Schedule(phases).lr if phases else None
     ((kind, value),) = definition["start"].items()
-    start: dict[str, Any] = {"from": "scratch", "seed": value}
+    start: dict[str, object] = {"from": "scratch", "seed": value}
     if kind != "seed":
         start = {"from": names.get(value, "pretrained"), "with_optimizer_state": kind == "state"}
     mix = definition["mix"]

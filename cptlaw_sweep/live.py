@@ -109,7 +109,7 @@ def _sink(kind: str, job: Job, store: Store) -> Sink:
     if kind == "tensorboard":
         with needed_for("log: tensorboard", "tensorboard"):
             from torch.utils.tensorboard import SummaryWriter
-        writer: Any = SummaryWriter(store.path(f"tensorboard/{file_name(job.name, job.id)}"))  # type: ignore[no-untyped-call, unused-ignore]
+        writer = SummaryWriter(store.path(f"tensorboard/{file_name(job.name, job.id)}"))  # type: ignore[no-untyped-call, unused-ignore]
 
         def to_tensorboard(values: dict[str, float], step: int, tokens: int) -> None:
             for name, value in values.items():

@@ -6,7 +6,7 @@ import hashlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -124,7 +124,7 @@ def _given_ids(source: SourceSpec, tokenizer: Tokenizer, name: str) -> Iterator[
 
 
 class _ShardWriter:
-    def __init__(self, folder: Path, split: str, dtype: np.dtype[Any]):
+    def __init__(self, folder: Path, split: str, dtype: np.dtype[np.generic]):
         self._folder, self._split, self._dtype = folder, split, dtype
         self._waiting: list[Ids] = []
         self._held = self._documents = 0
@@ -176,7 +176,7 @@ class Windows:
         folder = store.get_folder(f"texts/{key}", cache)
         dtype = np.dtype(index["dtype"]).newbyteorder("<")
         self.context, self.vocabulary = context, int(index["vocabulary"])
-        self._shards: list[npt.NDArray[Any]] = []
+        self._shards: list[Ids] = []
         counts = []
         for part in SPLITS if split == "all" else (split,):
             for shard in index[part]["shards"]:

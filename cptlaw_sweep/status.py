@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cptlaw.findings import Finding, Remedy
 from cptlaw.result import Line, Result, Table, plain
@@ -95,8 +95,15 @@ def status_of(sweep: Sweep, store: Store) -> SweepStatus:
     live = set(store.names("live"))
     rows, findings = [], []
     for job in sweep.jobs:
-        row: dict[str, Any] = {"job": job.name, "kind": job.kind, "status": "waiting", "tokens": job.tokens, "done": 0}
-        row |= {"tokens_per_second": None, "losses": None, "reason": None, "id": job.id}
+        row: dict[str, object] = {"job": job.name, "kind": job.kind, "status": "waiting"}
+        row |= {
+            "tokens": job.tokens,
+            "done": 0,
+            "tokens_per_second": None,
+            "losses": None,
+            "reason": None,
+            "id": job.id,
+        }
         if job.id in done:
             row |= {"status": "finished", "done": job.tokens}
         elif job.id in failed:
@@ -109,7 +116,7 @@ def status_of(sweep: Sweep, store: Store) -> SweepStatus:
     return SweepStatus(pd.DataFrame(rows), store.url, tuple(findings))
 
 
-def _under_way(job: Job, store: Store) -> dict[str, Any]:
+def _under_way(job: Job, store: Store) -> dict[str, object]:
     """Return how far an unfinished job has come, from its live files and its checkpoint."""
     stem = f"live/{file_name(job.name, job.id)}"
     steps, losses = store.read_lines(f"{stem}.steps.jsonl"), store.read_lines(f"{stem}.jsonl")

@@ -32,7 +32,7 @@ def runs_table(sweep: Sweep, store: Store) -> pd.DataFrame:
     """
     finished = store.finished_ids()
     rows: list[dict[str, object]] = []
-    bases: dict[Any, dict[str, object]] = {}
+    bases: dict[tuple[object, object], dict[str, object]] = {}
     domains = {job.columns["domain"] for job in sweep.runs if job.kind == "adapt"}
     along = any(job.kind == "trunk" for job in sweep.runs)
     for job in sweep.runs:
@@ -149,7 +149,7 @@ def write_tables(sweep: Sweep, store: Store, failures: Mapping[str, str]) -> pd.
     return runs
 
 
-def schedules_of(sweep: Sweep) -> dict[str, Any]:
+def schedules_of(sweep: Sweep) -> Mapping[str, object]:
     """Return the learning-rate schedule of each run as a schedules file says it, pre-training first."""
     jobs = {job.id: job for job in sweep.jobs}
     result = {}

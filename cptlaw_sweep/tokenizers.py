@@ -118,7 +118,7 @@ def load_tokenizer(
     return Tokenizer(_batch_encoder(loaded), int(spec["vocabulary"]), loaded.token_to_id(END_OF_TEXT))
 
 
-def _batch_encoder(loaded: Any) -> Callable[[list[str]], Sequence[Any]]:
+def _batch_encoder(loaded: Any) -> Callable[[list[str]], Sequence[object]]:
     """Return an encoder of many texts at a time, on all cores."""
     return lambda texts: [one.ids for one in loaded.encode_batch(texts, add_special_tokens=False)]
 

@@ -13,7 +13,7 @@ from cptlaw.progress import progress
 from cptlaw.units import parse_pairs
 
 if TYPE_CHECKING:
-    from cptlaw.fitting.fit import Fit
+    from cptlaw.fitting.forecaster import Forecaster
 
 # Of a law that was given, not fitted, no data says where it may be asked.
 USUAL = {"n_params": "1B", "tokens": "10B", "replay": "25%", "ptpp": "100"}
@@ -101,7 +101,7 @@ def fit(runs: str, output: str | None, force: bool, **rest: Any) -> None:
     import cptlaw as cl
 
     table = options.read_table(runs, rest)
-    fitted: Any = cl.fit(runs=table, **rest)
+    fitted = cl.fit(runs=table, **rest)
     if output:
         fitted.save(output, force)
     following = ["cptlaw", "forecast", output, "--at", _point(fitted)] if output else None
@@ -155,7 +155,7 @@ def compare(runs: str, law_names: str, on: str | None, **rest: Any) -> None:
     show(result.answer, following)
 
 
-def _point(fitted: Fit) -> str:
+def _point(fitted: Forecaster) -> str:
     """Return a point that the fit can forecast, a fitted one: of the largest model's longest runs the middle one."""
     data = fitted.data
     if fitted.law.needs_schedules:

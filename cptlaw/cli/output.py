@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 import click
 
@@ -135,7 +135,14 @@ def show_notes(notes: Iterable[str]) -> None:
         click.echo(f"note: {note}", err=True)
 
 
-def save_beside(result: Any, output: str, force: bool) -> str:
+class Saves(Protocol):
+    """A result that writes a file."""
+
+    def save(self, path: str, force: bool) -> object:
+        """Write it, and return where."""
+
+
+def save_beside(result: Saves, output: str, force: bool) -> str:
     """Save a result that is a file to edit, say so where another one stays as it is, and return its place."""
     place = str(result.save(output, force))
     if place != str(Path(output)):

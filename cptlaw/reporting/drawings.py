@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -91,7 +90,7 @@ def _of_mixes(subject: Subject, tell: Progress) -> list[Figure]:
     return [*drawn, pareto_front(front)]
 
 
-def _measured(table: Runs, fit: Fit, mix: Mapping[str, Any]) -> pd.DataFrame | None:
+def _measured(table: Runs, fit: Fit, mix: Mapping[str, float]) -> pd.DataFrame | None:
     """Return what was measured at the point, apart from tokens, and not fitted."""
     if not {*fit.law.inputs, "tokens"} <= set(table.frame.columns):
         return None

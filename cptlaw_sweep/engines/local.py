@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Iterator
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
 from typing import Any
 
@@ -158,7 +159,7 @@ def _exit_reason(code: int | None) -> str:
     return f"exit code {code}"
 
 
-def _process_context() -> Any:
+def _process_context() -> SpawnContext | ForkServerContext:
     """Return the way to start processes: forks of one that has loaded torch and run nothing, if there is such a way."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")

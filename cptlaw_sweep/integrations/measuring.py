@@ -45,7 +45,9 @@ class HeldOutLosses:
         If a set cannot be read by number, or is empty.
     """
 
-    def __init__(self, sets: Mapping[str, object], collate: Callable[[list[Any]], Any], *, batch_size: int, rows: int):
+    def __init__(
+        self, sets: Mapping[str, object], collate: Callable[[list[object]], object], *, batch_size: int, rows: int
+    ):
         for name, each in sets.items():
             if not (hasattr(each, "__getitem__") and hasattr(each, "__len__")):
                 raise DataError(f"the {name} set is a stream, which can be read once")
@@ -94,7 +96,7 @@ class HeldOutLosses:
         return {name: float(total / count) for name, (total, count) in sums.items()}
 
 
-def _batches(rows: Any, collate: Callable[[list[Any]], Any], size: int, most: int) -> list[object]:
+def _batches(rows: Any, collate: Callable[[list[object]], object], size: int, most: int) -> list[object]:
     # In an order in which any beginning is spread over the whole set: sets are often sorted by where they come from.
     places = np.unique(np.linspace(0, len(rows) - 1, min(most, len(rows))).round().astype(int))
     places = places[np.argsort((np.arange(len(places)) * 0.6180339887498949) % 1.0, kind="stable")]

@@ -369,7 +369,7 @@ class Panels:
         return {**layout, "annotations": notes}
 
 
-def _fewer_ticks(axis: Mapping[str, Any], tight: bool) -> dict[str, Any]:
+def _fewer_ticks(axis: Mapping[str, Any], tight: bool) -> dict[str, object]:
     """Return an axis with upright ticks, at most three where panels stand beside each other on a phone."""
     own = dict(axis)
     if "tickvals" in own:
