@@ -56,7 +56,7 @@ CEILINGS = {
 }
 IN_ALL = 39970
 POSITIONAL = 6  # parameters that may be given by place; options are named
-UNTYPED = 284  # annotations of arguments, results and variables that hold `Any`; it goes down with what is typed
+UNTYPED = 249  # annotations of arguments, results and variables that hold `Any`; it goes down with what is typed
 SENTENCES = 48  # assertions on four plain words of a message or more: codes, numbers and options leave words free
 WORD = re.compile(r"(?<!\S)[(\"'`]*[A-Za-z][a-z]*(?:[-'][a-z]+)*[)\"'`.,:;?!\\]*(?!\S)")
 # Doors that load on first use, and folders whose every file counts; nobody names a room above its own.
