@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +17,7 @@ import click
 import cptlaw as cl
 from cptlaw.cli import commands, options
 from cptlaw.cli.output import VERBOSITY
-from cptlaw.errors import CptlawError, DataError
+from cptlaw.errors import CptlawError, DataError, UsageError
 from cptlaw.runs import check_parquet_size
 from cptlaw.units import format_quantity
 from cptlaw_app.labels import FIRST, LABELS
@@ -213,7 +214,7 @@ def about_largest(runs: cl.Runs) -> dict[str, str]:
 
 def filled_fields(given: Mapping[str, str]) -> dict[str, str]:
     """Return the fields of a form in which something stands."""
-    return {one.name: given[one.name].strip()[:LONGEST] for one in fields() if given.get(one.name, "").strip()}
+    return {one.name: given[one.name].strip() for one in fields() if given.get(one.name, "").strip()}
 
 
 def words_of(asked: Mapping[str, str]) -> list[str]:
@@ -221,7 +222,9 @@ def words_of(asked: Mapping[str, str]) -> list[str]:
     words: list[str] = []
     for one in fields():
         text = asked.get(one.name, "")
-        values = [part.strip() for part in text.split(",") if part.strip()] if one.many else [text] if text else []
+        # A comma may stand in the name of a column: the next value begins with NAME=.
+        parts = re.split(",(?=[^=,]+=)", text) if one.many else [text]
+        values = [value for part in parts if (value := part.strip(" ,") if one.many else part)]
         words += [word for value in values for word in (one.flag, value)]
     return words
 
@@ -229,6 +232,9 @@ def words_of(asked: Mapping[str, str]) -> list[str]:
 @contextlib.contextmanager
 def parsed_options(asked: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     """Give the options of a form as the verb's own reader takes them: texts mean the same as on the command line."""
+    for name, text in asked.items():
+        if len(text) > LONGEST:  # the rest must not be lost without a word
+            raise UsageError(f"{name}: {len(text):,} characters. Expected {LONGEST:,} at most.")
     pairs = zip(*[iter(words_of(asked))] * 2, strict=True)
     with verb().make_context("answer", [f"{flag}={value}" for flag, value in pairs]) as context:
         context.meta[VERBOSITY] = -1  # what was assumed is no matter of the terminal that serves

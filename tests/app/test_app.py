@@ -118,6 +118,8 @@ def test_a_bad_field_says_why(queue):
     assert queue.ask({"table": "none", "ptpp": "20"}).field == "n_params"
     assert queue.ask({"table": "none", **WITHOUT, "max_forgetting": "lots"}).field == "max_forgetting"
     assert queue.ask({"table": "none", **WITHOUT, "shift": "far"}).field == "shift"
+    long = queue.ask({"table": "none", **WITHOUT, "where": "replay < 0.25" + " " * 2000 + "and ptpp > 3"})
+    assert (long.field, lacks(long.text, "2,025", "2,000")) == ("where", [])  # once the end was cut away unsaid
 
 
 def test_a_forecast_far_beyond_the_runs_says_so_over_its_headline(client):

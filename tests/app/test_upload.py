@@ -1,5 +1,6 @@
 """Uploads: what is read, what is refused, and that nothing stays behind."""
 
+import html
 import io
 import re
 from pathlib import Path
@@ -57,6 +58,19 @@ def test_a_table_is_read_before_it_is_answered_from():
     read = client.get("/reading", query_string={**asked, "columns": choices[0]}, headers=HERE).get_data(as_text=True)
     assert "data-unread" not in read
     assert "<td>mix_ratio</td><td>replay</td>" in read.replace(' class="number"', "")
+
+
+@pytest.mark.parametrize("column", ["mix, ratio", "a,b,c", "mix=ratio", "mix\nratio", "<b>'\"mix"])
+def test_a_choice_of_an_odd_column_is_one_choice(column):
+    client = build().test_client()
+    content = Path("tests/runs/messy/which_corpus.csv").read_text().splitlines(keepends=True)
+    quoted = '"' + column.replace('"', '""') + '"'
+    content = "".join([content[0].replace("mix_ratio", quoted), *content[1:]]).encode()
+    place = client.post("/table", data={"file": (io.BytesIO(content), "ours.csv")}, headers=HERE).headers["Location"]
+    choices = re.findall(r'data-choice="(.*?)"', client.get(place, headers=HERE).get_data(as_text=True), re.DOTALL)
+    query = {**dict(parse_qsl(urlsplit(place).query)), "columns": html.unescape(choices[0])}
+    read = client.get("/reading", query_string=query, headers=HERE).get_data(as_text=True)
+    assert "data-unread" not in read
 
 
 def test_evals_are_chosen_from_what_the_file_has():
