@@ -130,10 +130,8 @@ def _rows(
             continue
         is_before = record.step is not None and record.step < wanted.first_step
         row = {"run": history.run, **_known_values(step=record.step), **run_values, **last_values, **columns}
-        if "tokens" not in columns and record.step is not None and tokens_at is not None:
-            tokens = tokens_at(record.step)
-            columns = columns if tokens is None else {**columns, "tokens": tokens}
-        row |= _known_values(tokens=_tokens(record, columns, wanted, counted_before), batch_tokens=wanted.batch_tokens)
+        tokens = _tokens(record, _with_tokens(columns, record.step, tokens_at), wanted, counted_before)
+        row |= _known_values(tokens=tokens, batch_tokens=wanted.batch_tokens)
         for name, loss in measured.items():
             if not math.isfinite(loss) or loss <= 0:
                 left_out["unusable"] += 1
@@ -156,6 +154,14 @@ def _rows(
     }
     notes += [f"run {history.run!r}: {left_out[kind]} {reason}" for kind, reason in reasons.items() if left_out[kind]]
     return list(rows.values())
+
+
+def _with_tokens(
+    columns: dict[str, float], step: float | None, tokens_at: Callable[[float], float | None] | None
+) -> dict[str, float]:
+    """Return columns with the tokens that are interpolated at a step, where they do not say them themselves."""
+    tokens = None if "tokens" in columns or step is None or tokens_at is None else tokens_at(step)
+    return columns if tokens is None else {**columns, "tokens": tokens}
 
 
 def _losses_of_record(record: Record, losses: Mapping[str, str], wanted: ImportOptions) -> dict[str, float]:
