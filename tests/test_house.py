@@ -39,22 +39,22 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 # Code lines per room, without docstrings, comments, blanks and imports: some 3 % above what stood when they were set.
 # A ceiling goes down with its room; to raise one is a decision, and its commit says what a user gets for it.
 CEILINGS = {
-    "words, files, results": 1352,
-    "answering": 2358,
-    "cli": 1012,
-    "examples": 33,
-    "fitting": 6409,
+    "words, files, results": 1369,
+    "answering": 2360,
+    "cli": 1016,
+    "examples": 32,
+    "fitting": 6412,
     "forecasting": 3988,
-    "importing": 2132,
+    "importing": 2135,
     "laws": 3742,
     "planning": 5241,
-    "reporting": 2240,
-    "runs": 5110,
-    "schedules": 599,
-    "cptlaw_app": 482,
-    "cptlaw_sweep": 5251,
+    "reporting": 2243,
+    "runs": 5142,
+    "schedules": 597,
+    "cptlaw_app": 486,
+    "cptlaw_sweep": 5264,
 }
-IN_ALL = 39970
+IN_ALL = 40027
 POSITIONAL = 6  # parameters that may be given by place; options are named
 UNTYPED = 249  # annotations of arguments, results and variables that hold `Any`; it goes down with what is typed
 SENTENCES = 48  # assertions on four plain words of a message or more: codes, numbers and options leave words free
