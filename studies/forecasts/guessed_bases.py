@@ -20,7 +20,7 @@ import pandas as pd
 import cptlaw as cl
 from cptlaw.fitting.base_models import KEYS, measured_bases
 from cptlaw.fitting.learned import leaving_out
-from cptlaw.fitting.study_prior import GUESSED
+from cptlaw.fitting.study_prior import GUESS_SPREAD
 from cptlaw.runs import Runs
 from studies.forecasts import cpt_forecasts, rates_and_sizes
 from studies.harness import progress, show, write_result
@@ -61,7 +61,7 @@ def main() -> None:
         squares.append(float(np.mean(error**2)))
         lines.append([name, str(len(error)), f"{error.mean():+.1f}", f"{squares[-1] ** 0.5:.1f}"])
     middle = float(np.median(np.sqrt(squares)))
-    lines.append(["median of the tables", "", "", f"{middle:.1f} ({100 * GUESSED:.1f} is taken)"])
+    lines.append(["median of the tables", "", "", f"{middle:.1f} ({100 * GUESS_SPREAD:.1f} is taken)"])
     made = {"tables": pd.DataFrame(lines, columns=["table", "base models", "mean", "root mean square"])}
     print(show(made))
     if asked.write:
