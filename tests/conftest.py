@@ -24,9 +24,8 @@ gc.disable()  # until the tests are collected: all that is imported for them sta
 
 
 def pytest_collection_finish():
-    """Collect garbage again, rarely, and never what was imported: a twentieth of the time of fits went into it."""
+    """Collect garbage again, and never what was imported. As often as usual: what a test leaves is that test's."""
     gc.freeze()
-    gc.set_threshold(500_000, 20, 1_000)
     gc.enable()
 
 

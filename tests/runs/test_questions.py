@@ -91,7 +91,7 @@ def test_few_rows_without_a_loss_are_left_out_of_many_and_complained_of_among_fe
     frame = pd.DataFrame({"run": [f"r{n}" for n in range(40)], "loss": [None, *[2.5 - n / 100 for n in range(39)]]})
     runs = cl.read_runs(frame)
     assert len(runs) == 39
-    assert lacks(runs.notes, "1 losses", "'nothing'") == []
+    assert lacks(runs.notes, "1 loss ", "'nothing'") == []
     with pytest.raises(cl.errors.DataError):
         cl.read_runs(frame.head(6))
 

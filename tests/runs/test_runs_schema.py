@@ -123,7 +123,7 @@ def test_the_name_tells_the_kind_of_size(found, kind):
         ({"eval": "domian"}, "no column 'domian' to read 'eval' from. Did you mean 'domain'"),
         ({"evla": "domain"}, "'evla' is not a column of a runs table. Did you mean 'eval'"),
         ({"my_loss": "loss"}, "wrong way round"),
-        ({"eval": 3}, "no column 3"),
+        ({"eval": 3}, "no column '3'"),
     ],
 )
 def test_unusable_columns_argument(columns, message):
