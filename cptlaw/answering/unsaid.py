@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +9,6 @@ import numpy as np
 from cptlaw.answering.next_runs import INTERVAL
 from cptlaw.answering.result import UsefulOption
 from cptlaw.fitting.auto.average import Average
-from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.learned.forgetting_and_gain import SHIFTS, typical_peak
 from cptlaw.fitting.study_prior import StudyPrior
 from cptlaw.planning import MixPlan
@@ -18,17 +16,16 @@ from cptlaw.planning import MixPlan
 LEAST = 0.1  # of the width: what narrows it less is not named
 
 
-def most_useful_option(fits: Mapping[str, Fit], planned: MixPlan, role: str) -> UsefulOption | None:
+def most_useful_option(planned: MixPlan, role: str) -> UsefulOption | None:
     """Return the option that would narrow the answer most, what it narrows, and at most by which share of the interval.
 
     Of a kind of shift that is the kind that narrows it most, of a rate the usual one.
     """
     mix = planned.fitted_mix
     loss = mix.source if role == "source" else mix.target
-    prior = getattr(fits[role], "study_prior", None)
-    if not planned.feasible or loss is None or not isinstance(loss.fit, Average) or prior is None:
+    if not planned.feasible or loss is None or not isinstance(loss.fit, Average) or loss.fit.study_prior is None:
         return None
-    above, average = mix.forgetting if role == "source" else None, loss.fit
+    above, average, prior = mix.forgetting if role == "source" else None, loss.fit, loss.fit.study_prior
     point = {name: np.array([getattr(planned, name)]) for name in ("replay", "tokens")}
 
     def width(known: StudyPrior) -> float:

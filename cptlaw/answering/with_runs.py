@@ -117,7 +117,7 @@ def from_runs(
         best_reachable=reachable,
         reference=_reference_of_plan(asked, planned),
         next_runs=cells,
-        most_useful_option=most_useful_option(fits, planned, to_sharpen(asked, fits)),
+        most_useful_option=most_useful_option(planned, to_sharpen(asked, fits)),
         findings=by_severity(dict.fromkeys([*findings, *trouble])),
         evidence=evidence(runs, fits),
         commands=commands(runs, asked, where, fits, planned, scores=scores, how=how, spending=spending),
