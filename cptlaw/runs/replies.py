@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from cptlaw.errors import DataError, name_hint
 from cptlaw.reading import STDIN, read_yaml
@@ -42,27 +42,21 @@ def replies(source: RunsLike) -> TableOptions:
     kept = read_yaml(place)
     if not isinstance(kept, dict):
         raise DataError(f"{place}: expected entries such as 'columns: {{replay: rr}}'. Mend it, or delete it.")
-    result = TableOptions()
+    entries: dict[str, object] = {}
     for name, value in kept.items():
         if name not in (*MAPPINGS, *TEXTS):
             hint = name_hint(name, (*MAPPINGS, *TEXTS))
             raise DataError(f"{place}: {name!r} is no entry.{hint} Mend it, or delete it.")
-        if name == "columns":
-            result["columns"] = _mapping(value, name, place)
-        for mapping in MAPPINGS[1:]:
-            if name == mapping:
-                result[mapping] = {key: str(item) for key, item in _mapping(value, name, place).items()}
-        for text in TEXTS:
-            if name == text:
-                result[text] = str(value)
-    return result
+        entries[name] = _mapping(value, name, place) if name in MAPPINGS else str(value)
+    return cast("TableOptions", entries)
 
 
 def _mapping(value: object, name: str, place: Path) -> dict[str, str | list[str]]:
     if not isinstance(value, dict):
         raise DataError(f"{place}: {name} is {value!r}. Expected a mapping such as {{replay: rr}}. Mend it.")
     for key, item in value.items():
-        if isinstance(item, list | dict) and not (key == IGNORE and isinstance(item, list)):
+        several = name == "columns" and key == IGNORE and isinstance(item, list)
+        if isinstance(item, list | dict) and not several:
             raise DataError(f"{place}: {name} has {item!r} for {key!r}. Expected one name. Mend it.")
     return {key: [str(one) for one in item] if isinstance(item, list) else str(item) for key, item in value.items()}
 

@@ -150,13 +150,10 @@ class Average(Fit):
 
     def _study_correction(self, rows: Columns) -> tuple[Array, Array, Array]:
         """Return what studies add to log losses, a factor on their doubt, and that of changes beside it, (n,) each."""
-        if self.study_prior is None or not self._studies_speak(rows):
+        if self.study_prior is None or not {*KEYS, "tokens"} <= set(rows.columns):
             return np.zeros(len(rows)), np.ones(len(rows)), np.ones(len(rows))
         read = partial(with_studies, self.of_runs_alone(), self.study_prior, rows)
         return cached_in(known_at(self, rows), "studies", read)
-
-    def _studies_speak(self, rows: Columns) -> bool:
-        return self.uses_studies and {*KEYS, "tokens"} <= set(rows.columns)
 
     @property
     def uses_studies(self) -> bool:

@@ -80,6 +80,7 @@ class FewRuns:
         fit: Average,
         asked: pd.DataFrame,
         candidates: pd.DataFrame,
+        *,
         noise: float,
         floor: float,
         of_change: bool = False,

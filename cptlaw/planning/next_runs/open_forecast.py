@@ -124,7 +124,8 @@ class OpenForecast:
             of_change = self.above is not None and self.above.shared is not None
             asked = self.doubt if of_change else self.of_loss
             noise, floor = self.whole.scatter(ONE_SD) ** 2, (asked.scatter / asked.half_width) ** 2
-            few = FewRuns.of(self.whole, self.asked, checkpoints.iloc[last], noise, floor, of_change)
+            rows = checkpoints.iloc[last]
+            few = FewRuns.of(self.whole, self.asked, rows, noise=noise, floor=floor, of_change=of_change)
             return few if of_change else self._above_guess(few)
         shifts = along_directions(fit, pd.concat([self.asked[list(checkpoints)], checkpoints], ignore_index=True))
         # By as much as the interval says the forecast errs by, with its ends as those of a normal law's.
