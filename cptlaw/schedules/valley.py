@@ -138,7 +138,7 @@ def _own_valley(runs: Runs) -> dict[str, object]:
     target = next((name for name in runs.evals if runs.role(name) == "target"), None)
     if target is None or not set(names) <= set(runs.frame.columns):
         return {}
-    rows = runs.on(target).frame
+    rows = runs.on(target).frame.dropna(subset="tokens")
     rows = rows.loc[rows.groupby("run")["tokens"].idxmax(), names].dropna().astype(float)  # the end of each run
     levels = rows.groupby(["n_params", "tokens"])[["lr_peak", "batch_tokens"]].nunique()
     if (levels >= LEAST_LEVELS).all(axis=1).sum() < LEAST_CELLS:

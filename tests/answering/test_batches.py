@@ -4,10 +4,12 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import cptlaw as cl
 from cptlaw.answering.batches import valley
+from cptlaw.errors import FitError
 from studies.forecasts import rates_and_batches
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -61,3 +63,16 @@ def test_rate_and_batch_of_589m_from_smaller_sizes_lose_little():
     assert lost < np.median(rates_and_batches.judged(at, rates_and_batches.steplaw))
     anew = vars(rates_and_batches.fitted(runs))
     assert anew == pytest.approx(json.loads(rates_and_batches.HOME.read_text()), abs=1e-3)
+
+
+def test_runs_without_tokens_say_nothing_of_the_valley_and_are_told():
+    rows = [
+        (n, rate, 1e9 * n / 1e7, 2e3, 3.3 - 0.05 * np.log(n / 1e7)) for n in (1e7, 4e7) for rate in (1e-4, 3e-4, 1e-3)
+    ]
+    frame = pd.DataFrame(rows, columns=["n_params", "lr_peak", "tokens", "steps", "target_loss"])
+    frame["source_loss"] = 3.0 + 0.01 * np.log(frame["tokens"] / 1e8)
+    stopped = frame.assign(
+        lr_peak=2 * frame["lr_peak"], tokens=np.nan, steps=np.nan, target_loss=frame["target_loss"] + 0.1
+    )
+    with pytest.raises(FitError, match="'tokens', 6 rows"):
+        cl.answer(pd.concat([frame, stopped], ignore_index=True), n_params=8e7)
