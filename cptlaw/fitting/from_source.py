@@ -84,6 +84,8 @@ def with_source(
         fitted = fit_rows(of_source, options, checked=not options.restraint.priors)
         in_doubt = [name.removesuffix(SUFFIX) for name in paying.in_doubt if name in paying.from_source]
         taken = [name.removesuffix(SUFFIX) for name in paying.from_source if name not in paying.in_doubt]
+        if not set(in_doubt) <= set(fitted.problem().free):
+            raise FitError("rows of the source loss lack a column that those of the target loss have.")
         known = as_priors(fitted, in_doubt, SUFFIX, taken)
     except (CptlawError, np.linalg.LinAlgError):  # too little of the source was measured
         return FromSource(training, Restraint())

@@ -106,6 +106,14 @@ def test_a_named_damage_is_told_of_the_source_too(runs: cl.Runs, target: cl.Fit)
     assert held.params["b_source"] == 0.1
 
 
+@pytest.mark.parametrize("column", ["lr_peak", "ptpp"])
+def test_source_losses_without_a_column_of_the_target_tell_nothing(runs: cl.Runs, column: str) -> None:
+    frame = runs.frame.astype({"eval": str})
+    frame.loc[frame["eval"] == "source", column] = np.nan
+    fit = cl.fit("auto", cl.read_runs(frame), on="target")
+    assert not any(name.endswith("_source") for one in fit.fits for name in one.params)
+
+
 def test_rollouts_look_at_no_source_row_beyond_their_own(runs: cl.Runs) -> None:
     frame = runs.on("target").frame
     told = with_source(training_rows(law("shared-tokens"), runs, "target"), runs, None, starts=2)
