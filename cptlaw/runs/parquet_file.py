@@ -62,7 +62,8 @@ def _opened(path: Path, label: str) -> Iterator[Any]:
         import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
         import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
     try:
-        with pq.ParquetFile(path) as file:
+        # Opened here: a reader that meets damage at once leaves its file open.
+        with pa.OSFile(str(path)) as opened, pq.ParquetFile(opened) as file:
             yield file
     except (pa.ArrowException, OSError, ValueError) as error:
         what = "the file is empty" if path.stat().st_size == 0 else "the file is truncated, or not Parquet"

@@ -53,19 +53,18 @@ def read_spreadsheet(path: Path, label: str, sheet: str | None) -> RawTable:
     with needed_for(f"{label}: reading a spreadsheet (or save the table as CSV, .csv)", "cptlaw[spreadsheet]"):
         import openpyxl  # type: ignore[import-untyped, import-not-found, unused-ignore]
     try:
-        with zipfile.ZipFile(path) as packed:
+        # Opened here: openpyxl leaves a file open of which it meets the damage late.
+        with path.open("rb") as file, zipfile.ZipFile(file) as packed:
             size = sum(part.file_size for part in packed.infolist())
-        if size > LARGEST_UNPACKED:
-            raise DataError(
-                f"{label}: unpacks to {size / 1e6:.0f} MB; at most {LARGEST_UNPACKED / 1e6:.0f} MB are read. Save the "
-                f"sheet as CSV, with the rows that matter."
-            )
-        book = openpyxl.load_workbook(path, read_only=True, data_only=True, keep_links=False)
-        names = book.sheetnames
-        chosen = book[_chosen(names, sheet, label)]
-        chosen.reset_dimensions()  # one cell in the last corner would fill a million rows of thousands of cells
-        rows = [list(row) for row in itertools.islice(chosen.iter_rows(values_only=True), MOST_ROWS + 1)]
-        book.close()
+            if size > LARGEST_UNPACKED:
+                raise DataError(
+                    f"{label}: unpacks to {size / 1e6:.0f} MB; at most {LARGEST_UNPACKED / 1e6:.0f} MB are read. Save "
+                    f"the sheet as CSV, with the rows that matter."
+                )
+            book = openpyxl.load_workbook(file, read_only=True, data_only=True, keep_links=False)
+            chosen = book[_chosen(book.sheetnames, sheet, label)]
+            chosen.reset_dimensions()  # one cell in the last corner would fill a million rows of thousands of cells
+            rows = [list(row) for row in itertools.islice(chosen.iter_rows(values_only=True), MOST_ROWS + 1)]
         if len(rows) > MOST_ROWS:
             raise DataError(f"{label}: more than {MOST_ROWS:,} rows, which no sheet has. Save the table as CSV (.csv).")
     except DataError:

@@ -1,8 +1,15 @@
 """Bad files: missing, of another kind, cut off, damaged; and anything at all is read or refused in words."""
 
+import contextlib
+import gc
 import gzip
 import json
+import os
+import sqlite3
 import tracemalloc
+import warnings
+import zipfile
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,6 +19,7 @@ from facts import lacks, refused
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import cptlaw as cl
 from cptlaw.errors import CptlawError, DataError
 from cptlaw.runs import read_runs
 
@@ -316,3 +324,78 @@ def test_rows_of_a_sheet_are_bounded(tmp_path, monkeypatch):
     assert len(read_runs(tmp_path / "runs.xlsx")) == 20
     monkeypatch.setattr("cptlaw.runs.spreadsheet.MOST_ROWS", 10)
     assert "more than 10 rows" in message_of(tmp_path / "runs.xlsx")
+
+
+def sheet(path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in (["run", "eval", "loss"], ["a", "target", 2.5], ["b", "target", 2.6]):
+        book.active.append(row)
+    book.save(path)
+
+
+def database(path):
+    with contextlib.closing(sqlite3.connect(path)) as tables:
+        tables.executescript(
+            "create table metrics (id integer, run_name text, step integer, metrics text);"
+            """insert into metrics values (1, 'a', 1, '{"eval/loss": 2.5}'), (2, 'a', 2, '{"eval/loss": 2.4}');"""
+        )
+
+
+def rows():
+    return pd.DataFrame({"run": [*"ab"] * 99, "eval": "target", "loss": 2.5, "step": np.arange(198) // 2})
+
+
+OPEN = Path("/proc/self/fd")  # one link for each open file
+WRITERS = {
+    "runs.xlsx": sheet,
+    "runs.db": database,
+    "runs.parquet": lambda path: rows().to_parquet(path),
+    "runs.csv.gz": lambda path: rows().to_csv(path, index=False),
+    "runs.jsonl.gz": lambda path: rows().to_json(path, orient="records", lines=True),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_damaged_file_is_closed_again(name, tmp_path):
+    """Wherever the damage lies, no reader leaves a file open behind the message."""
+    if name.endswith(".parquet"):
+        pytest.importorskip("pyarrow")
+    WRITERS[name](path := tmp_path / name)
+    whole, rng = path.read_bytes(), np.random.default_rng(0)
+    damaged = [whole[: int(len(whole) * share)] for share in (0.3, 0.9, 0.99)]
+    for _ in range(5):
+        content = bytearray(whole)
+        content[int(rng.integers(len(whole)))] ^= 0xFF
+        damaged.append(bytes(content))
+    for content in damaged:
+        path.write_bytes(content)
+        with contextlib.suppress(DataError):
+            closed_again(path)
+
+
+@pytest.mark.parametrize("part", ["xl/workbook.xml", "xl/worksheets/sheet1.xml", "xl/styles.xml"])
+def test_a_spreadsheet_with_a_damaged_part_is_closed_again(part, tmp_path):
+    sheet(tmp_path / "whole.xlsx")
+    with zipfile.ZipFile(tmp_path / "whole.xlsx") as old, zipfile.ZipFile(tmp_path / "runs.xlsx", "w") as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name)[:-40] if name == part else old.read(name))
+    with pytest.raises(DataError):
+        closed_again(tmp_path / "runs.xlsx")
+
+
+def closed_again(path):
+    """Read a file, and fail if it is left open, whether it could be read or not, even while the error is kept."""
+    error = None
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", ResourceWarning)
+        try:
+            cl.read(path)
+        except CptlawError as of_reader:
+            error = of_reader
+        if OPEN.exists():
+            assert str(path.resolve()) not in [os.path.realpath(one) for one in OPEN.iterdir()]
+        gc.collect()
+    assert [str(one.message) for one in said if issubclass(one.category, ResourceWarning)] == []
+    if error is not None:
+        raise error
