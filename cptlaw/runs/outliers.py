@@ -313,9 +313,7 @@ def unexplained_losses(surface: LossSurface) -> Iterator[Finding]:
     away = np.abs(surface.loss - np.median(surface.loss))
     far = away > FAR_OFF * np.median(away)
     if 0 < far.mean() < MOST_FAR and enough and _most_explained(LossSurface(surface.frame[~far])) > EXPLAINED:
-        values = ", ".join(
-            f"{loss:.3g}" for loss in np.sort(surface.frame["loss"].to_numpy(dtype=float)[far])[::-1][:4]
-        )
+        values = ", ".join(f"{loss:.3g}" for loss in np.sort(np.exp(surface.loss[far]))[::-1][:4])
         yield Finding(
             "warning",
             "unexplained-losses",
@@ -372,7 +370,9 @@ def sizes_out_of_order(rows: pd.DataFrame, surface: LossSurface, learned: bool) 
         return
     adapted = (rows["tokens"] != 0).to_numpy() if "tokens" in rows.columns else np.ones(len(rows), dtype=bool)
     of_adapted = _between_pairs(rows[adapted], code[adapted], len(levels))
-    effect = _between_pairs(rows, code, len(levels))
+    # Size lowers a corpus that base models have not learned by another factor in them: the two are never joined.
+    kinds = ~adapted if learned and of_adapted is None else np.ones(len(rows), dtype=bool)
+    effect = _between_pairs(rows[kinds], code[kinds], len(levels))
     of_bases = of_adapted is None and effect is not None
     if effect is None and len(np.unique(surface.frame["n_params"])) == len(levels):
         effect = _between_all(surface, len(levels))
