@@ -15,7 +15,7 @@ from cptlaw.runs.metrics import NATS_PER_BYTE, UNITS
 from cptlaw.runs.naming import loss_columns
 from cptlaw.runs.question import NotUnderstoodError, as_flag
 from cptlaw.runs.raw_table import RawTable
-from cptlaw.runs.schema import TPP, column_of, normal_name
+from cptlaw.runs.schema import BASE_TOKENS, TPP, column_of, normal_name
 from cptlaw.runs.tracker_names import meaning_of_name, words_of
 from cptlaw.units import IN_UNITS
 
@@ -156,6 +156,16 @@ def loss_in_other_units(raw: RawTable) -> RawTable:
     columns = {place: values} | ({"metric": NATS_PER_BYTE} if unit == UNITS[NATS_PER_BYTE] else {})
     note = f"loss: {place!r} is {what}, converted to {unit}"
     return raw.reshaped(raw.frame.assign(**columns), note).named({"loss": place})
+
+
+def tokens_of_base(raw: RawTable) -> RawTable:
+    """Return a table in which the tokens of base models are read, where their column counts more than any run saw."""
+    places = [name for name in raw.free if normal_name(re.split("[./]", name)[-1]) in BASE_TOKENS]
+    if len(places) != 1 or "tokens" not in raw.taken or {"ptpp", "pt_tokens"} & set(raw.taken):
+        return raw
+    of_base, tokens = (to_numbers(raw.frame[name])[0] for name in (places[0], raw.taken["tokens"]))
+    more = bool((of_base >= pd.Series(tokens).max()).all())
+    return raw.named({"pt_tokens": places[0]}, f"pt_tokens from {places[0]!r}") if more else raw
 
 
 def budget_or_progress(raw: RawTable) -> RawTable:

@@ -37,6 +37,7 @@ from cptlaw.runs.number_formats import (
     loss_in_other_units,
     peak_of_rates,
     plain_units,
+    tokens_of_base,
 )
 from cptlaw.runs.parquet_file import read_parquet
 from cptlaw.runs.pivot import by_amount
@@ -74,6 +75,7 @@ from cptlaw.runs.wide import mean_of_others, wide_to_long
 from cptlaw.units import parse_quantity
 
 LAYOUTS = (without_summaries, without_errors, parts_as_shares, without_unfinished, without_failed)
+PLAIN = (decimal_marks, plain_units, tokens_of_base, budget_or_progress)
 MOST_TROUBLES = 4  # of a kind that keeps a table from being read: each shows only once the one before is answered
 LEAST_WIDE = 2  # columns of losses that make a table a wide one without being told
 _ENDINGS = ".csv, .tsv, .jsonl, .ndjson, .json (each also with .gz), .parquet, .xlsx (or .xlsx#SHEET), .md"
@@ -217,9 +219,8 @@ def shape_table(source: RunsLike, **options: Unpack[TableOptions]) -> ShapedTabl
     named, constants = _constants(columns)
     found = raw = _table_as_found(source, named)
     try:
-        plain = (decimal_marks, plain_units, budget_or_progress)
         layouts = [shape for shape in LAYOUTS if shape is not without_unfinished or not options.get("all_runs")]
-        for shape in (*layouts, named_runs, runs_of_seeds, *plain, parameters_in, models_named, by_amount, unnamed_mix):
+        for shape in (*layouts, named_runs, runs_of_seeds, *PLAIN, parameters_in, models_named, by_amount, unnamed_mix):
             raw = shape(raw)
         raw = _with_expressions(_with_constants(raw, constants), named or {})
         if losses is None and not {"loss", "eval"} & set(raw.taken):
@@ -372,7 +373,7 @@ def _wide_losses(raw: RawTable, scored: bool) -> tuple[dict[str, str] | None, Ra
 def load_table(source: RunsLike, columns: ColumnNames | None) -> RawTable:
     """Read a table as it was found, numbers made plain; no row is checked."""
     raw = _table_as_found(source, columns)
-    for shape in (*LAYOUTS, decimal_marks, plain_units, budget_or_progress):
+    for shape in (*LAYOUTS, *PLAIN):
         raw = shape(raw)
     return raw
 

@@ -13,6 +13,8 @@ SMALLEST_RAW_COUNT = 1000.0
 
 # Tokens per parameter, of pre-training or of adaptation: told by their values.
 TPP = ("tpp", "tokens_per_param", "tokens_per_parameter")
+# Tokens of the base model's pre-training, unless they are its corpus' part of a mix: told by their values.
+BASE_TOKENS = ("base_tokens", "tokens_base", "base_model_tokens", "base_train_tokens", "base_training_tokens")
 
 N_PARAMS_KINDS = ("non_embedding", "total")
 
