@@ -198,8 +198,9 @@ def plain_json(text: str) -> Any:
         raise ValueError(_TOO_DEEP)
     if _HALF_CHARACTERS.search(text):
         # A trainer cut its text in the middle of a character: no file, terminal or column of texts takes half of one.
-        whole = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        value = json.loads(whole)
+        # It is written out, as from other tables: of two runs with different halves neither becomes the other.
+        whole = json.dumps(value, ensure_ascii=False)
+        value = json.loads(re.sub("[\ud800-\udfff]", lambda half: f"\\\\u{ord(half[0]):x}", whole))
     return value
 
 

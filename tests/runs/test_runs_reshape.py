@@ -194,3 +194,26 @@ def test_braces_in_names_are_names(tmp_path):
     for how in ({"losses": {"target": "{y}"}}, {"losses": {"{}": "c"}}, {"columns": {"ignore": "{z}"}}):
         with pytest.raises(UsageError, match=r"r\{x\}.csv has no column"):
             read_runs(tmp_path / "r{x}.csv", **how)
+
+
+@pytest.mark.parametrize("name", ["base_tokens", "config.base_tokens", "tokens_base"])
+def test_tokens_of_the_base_model_give_its_budget(name):
+    """One base model for all runs: its column never varies, so that nothing would ask what it is."""
+    table = pd.DataFrame({"run": [*"abcd"], "n_params": 1e8, "tokens": [1e8, 2e8] * 2, "loss": [2.0, 1.9, 2.1, 1.8]})
+    runs = read_runs(table.assign(**{name: "3B"}))
+    assert runs.frame["ptpp"].tolist() == [30.0] * 4
+    assert any(repr(name) in note for note in runs.notes)
+    # Fewer than the run saw: the old part of the mix, or in another unit.
+    assert "ptpp" not in read_runs(table.assign(**{name: 3.0})).frame
+    part = read_runs(table.assign(**{name: table["tokens"] / 4}))
+    assert "ptpp" not in part.frame
+    # What the table says itself stays.
+    assert read_runs(table.assign(**{name: 3e9, "ptpp": 20.0})).frame["ptpp"].tolist() == [20.0] * 4
+
+
+def test_runs_of_different_halves_of_a_character_stay_apart(tmp_path):
+    """A trainer cut their names in the middle of a character: both became one run."""
+    (tmp_path / "log.jsonl").write_text(
+        '{"run": "x\\ud83d", "tokens": "1B", "loss": 2}\n{"run": "x\\ud83e", "tokens": "2B", "loss": 3}\n'
+    )
+    assert read_runs(tmp_path / "log.jsonl").frame["run"].tolist() == ["x\\ud83d", "x\\ud83e"]
