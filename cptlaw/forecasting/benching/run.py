@@ -143,8 +143,7 @@ def bench(
 def _names(given: str | Iterable[str] | None) -> list[str]:
     if given is None:
         return []
-    items = given.split(",") if isinstance(given, str) else given
-    return [item.strip() for item in items if item.strip()]
+    return [item.strip() for item in (given.split(",") if isinstance(given, str) else given) if item.strip()]
 
 
 def _known_splits() -> list[str]:

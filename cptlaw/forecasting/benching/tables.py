@@ -63,8 +63,7 @@ def _static(frame: pd.DataFrame, run: str = "run_id", evals: str | None = "domai
     )
     known = table[table["loss"].notna()]
     # Seeds would count a configuration as often as it was repeated.
-    mean = known.groupby(["run", "eval", "n_params", "tokens"], sort=False)["loss"].mean()
-    return mean.reset_index()
+    return known.groupby(["run", "eval", "n_params", "tokens"], sort=False)["loss"].mean().reset_index()
 
 
 def chinchilla(frame: pd.DataFrame) -> pd.DataFrame:

@@ -22,7 +22,7 @@ from cptlaw.findings import Finding
 from cptlaw.reading import plain_json
 from cptlaw.result import Line, Result
 from cptlaw.runs.points import PointsLike
-from cptlaw.runs.schema import COLUMNS
+from cptlaw.runs.schema import canonical_name, column_of
 from cptlaw.units import format_percent
 from cptlaw.version import version
 from cptlaw.writing import SEALED, check_output, write_text
@@ -247,9 +247,9 @@ def _read(source: Mapping[str, object] | str | Path) -> tuple[str, dict[str, obj
 
 def _strict_json(text: str) -> object:
     document = plain_json(text)
-    json.loads(text, object_pairs_hook=_once)
+    as_written = json.loads(text, object_pairs_hook=_once)  # with halves of characters, if there are any
     try:
-        json.dumps(document, allow_nan=False, ensure_ascii=False).encode("utf-8")
+        json.dumps([document, as_written], allow_nan=False, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError:
         raise ValueError("a text holds half of a character (\\ud800 to \\udfff)") from None
     except ValueError:
@@ -349,9 +349,11 @@ def _check_inputs(where: str, point: Mapping[str, object]) -> None:
     if not _is_flat({**inputs, "law": point.get("law")}):
         raise DataError(f"{where}: an input is a list or an object. Expected plain numbers and texts. {HOW}")
     for name, value in inputs.items():
-        # Text in the place of a number finds no run, and nobody would know before the runs are trained.
-        if name in COLUMNS and COLUMNS[name].numeric and not (value is None or _is_number(value)):
-            raise DataError(f"{where}: `{name}` is {quote(value)}. Expected a number.")
+        column = column_of(name)
+        known = canonical_name(name) == name and column.numeric and value is not None
+        # What no table holds in this column finds no run, and nobody would know before the runs are trained.
+        if known and not (_is_number(value) and column.lowest <= value <= column.highest):
+            raise DataError(f"{where}: `{name}` is {quote(value)}. Expected {column.expected}.")
     if not inputs:
         raise DataError(f"{where}: has no inputs, such as n_params and tokens, to know the run by. {HOW}")
 
