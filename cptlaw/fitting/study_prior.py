@@ -183,20 +183,20 @@ class WithBases:
     @classmethod
     def of(cls, fit: Fit, *parts: AnyRows) -> WithBases:
         """Fill in what rows, one part below the other, leave open: as is usual in the runs."""
-        usual, measured = usual_inputs(fit), measured_bases(fit.base).drop(columns="loss")
+        usual, at = usual_inputs(fit), _measured_bases_of(fit)[0]
+        measured = Columns(dict(zip(KEYS, np.exp(at).T, strict=True)), np.arange(len(at)))
         n, m = sum(map(len, parts)), len(measured)
 
         def column(name: str) -> Array:
             columns = [one[name] if name in one.columns else np.full(len(one), np.nan) for one in (*parts, measured)]
-            values = np.concatenate([np.asarray(one, dtype=float) for one in columns])
+            values = np.concatenate([np.asarray(column, dtype=float) for column in columns])
             return np.where(np.isnan(values), usual[name], values) if name in usual else values
 
         whole = Columns({name: column(name) for name in (*last_points(fit).columns, LOSS)}, np.arange(n + m))
         model = base_model_of(whole)
         # A base model has neither mix nor rate: any of those that were run will do, the same for all.
         bases = whole.take(np.unique(model, return_index=True)[1]).assign(tokens=0.0, **usual)
-        losses, near = np.array([base_loss(fit, one) for _, one in bases.to_pandas().iterrows()]).T
-        return cls(whole.take(np.arange(n)), bases, np.asarray(model, dtype=np.intp), losses, near)
+        return cls(whole.take(np.arange(n)), bases, np.asarray(model, dtype=np.intp), *base_losses(fit, bases))
 
     def prepare_points(self, fit: Fit) -> pd.DataFrame:
         """Return the rows and the base models below them, as the laws read them."""
@@ -211,7 +211,7 @@ class WithBases:
         unread
             Whether no law reads it, so that what was measured is all that is known, (u,).
         """
-        at = coordinates(self.bases.to_pandas())
+        at = np.log(np.column_stack([self.bases[name] for name in KEYS]))
         of_laws = (
             GUESS_SPREAD**2
             - GUESS_SPREAD_WITH_BASES**2
@@ -301,19 +301,18 @@ def _conditioned(fit: Average, prior: StudyPrior, points: Columns) -> tuple[Arra
     return added, left, np.sqrt(of_change / np.maximum(kept, 1e-12))
 
 
-def base_loss(fit: Fit, model: pd.Series[float]) -> tuple[float, float]:
-    """Return the log loss of a base model that was given or measured, and by how much it counts as this one, 0 to 1.
+def base_losses(fit: Fit, models: Columns) -> tuple[Array, Array]:
+    """Return log losses of base models that were given or measured, and by how much they count as these, 0 to 1.
 
     Whoever types 8B and 1,875 means the base model that was measured as 8.03B and 1,868.
     """
-    if fit.role == "source" and LOSS in model.index and np.isfinite(model[LOSS]):
-        return float(np.log(model[LOSS])), 1.0
     at, losses = _measured_bases_of(fit)
-    if not len(at):
-        return 0.0, 0.0
-    near = nearness(np.log(model[list(KEYS)].to_numpy(dtype=float))[None], at)[0]
-    nearest = int(np.argmax(near))
-    return float(losses[nearest]), float(np.minimum(2.0 * near[nearest], 1.0))
+    near = nearness(np.log(np.column_stack([models[name] for name in KEYS])), at)
+    known = losses[near.argmax(axis=1)] if len(at) else np.zeros(len(models))
+    given = models[LOSS] if fit.role == "source" else np.full(len(models), np.nan)
+    is_given = np.isfinite(given)
+    counts = np.where(is_given, 1.0, np.minimum(2.0 * near.max(axis=1, initial=0.0), 1.0))
+    return np.where(is_given, np.log(np.where(is_given, given, 1.0)), known), counts
 
 
 @cached
