@@ -32,6 +32,7 @@ from cptlaw.fitting.study_prior import StudyPrior
 from cptlaw.laws.base import Role
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.combined_law import CombinedLaw
+from cptlaw.laws.inputs import Columns
 from cptlaw.result import Line
 from cptlaw.runs.points import PointsLike, as_points
 from cptlaw.units import format_quantity, parse_quantity
@@ -189,7 +190,7 @@ class PriorFit(Fit):
     def _outcome(self) -> studies.Outcome:
         return "forgetting" if self.role == "source" else "gain"
 
-    def in_studies(self, rows: pd.DataFrame) -> pd.DataFrame:
+    def in_studies(self, rows: pd.DataFrame) -> Columns:
         """Return points as `forgetting_and_gain` takes them; those without tokens with one."""
         trained = rows.assign(tokens=rows["tokens"].where(rows["tokens"] > 0, 1.0))
         return self.study.frame(trained.assign(ptpp=rows["ptpp"].fillna(USUAL_PTPP)))

@@ -72,27 +72,19 @@ class StudyPrior:
         outcome: Outcome = "forgetting" if role == "source" else "gain"
         return changes(outcome, self.frame(rows), shift_given=self.shift is not None)
 
-    def frame(self, rows: AnyRows) -> pd.DataFrame:
+    def frame(self, rows: AnyRows) -> Columns:
         """Return points as `cptlaw.fitting.learned.forgetting_and_gain` takes them."""
 
-        def column(name: str, instead: float) -> Array | float:
-            if name not in rows.columns:
-                return instead
-            values = np.asarray(rows[name], dtype=float)
-            return np.where(np.isnan(values), instead, values)
+        def column(name: str, instead: float | None) -> Array:
+            values = np.asarray(rows[name], dtype=float) if name in rows.columns else np.full(len(rows), np.nan)
+            return np.where(np.isnan(values), np.nan if instead is None else instead, values)
 
-        return pd.DataFrame(
-            {
-                "shift": self.shift or UNLIKE,
-                **{name: np.asarray(rows[name], dtype=float) for name in ("n_params", "ptpp", "tokens")},
-                "replay": column("replay", 0.0),
-                "lr_peak": column("lr_peak", np.nan),
-                "lr_pretrain": column("lr_pretrain", np.nan if self.lr_pretrain is None else self.lr_pretrain),
-                "novelty": np.nan if self.novelty is None else self.novelty,
-                "unread": float(self.unread),
-            },
-            index=rows.index,
-        )
+        known = {name: np.asarray(rows[name], dtype=float) for name in ("n_params", "ptpp", "tokens")}
+        known |= {"replay": column("replay", 0.0), "lr_peak": column("lr_peak", None)}
+        known["lr_pretrain"] = column("lr_pretrain", self.lr_pretrain)
+        novelty = np.nan if self.novelty is None else self.novelty
+        points = Columns(known, np.arange(len(rows)))
+        return points.assign(shift=self.shift or UNLIKE, novelty=novelty, unread=float(self.unread))
 
     def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""

@@ -34,6 +34,7 @@ from scipy import special
 from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.fitting.learned import document
 from cptlaw.laws.calculus import Array
+from cptlaw.laws.inputs import AnyRows
 
 Outcome = Literal["forgetting", "gain"]
 SHIFTS = ("language", "domain", "code", "near")
@@ -92,7 +93,7 @@ class Learned:
     noise: float
     studies: tuple[Mapping[str, Any], ...]
 
-    def joint(self, outcome: Outcome, frame: pd.DataFrame) -> Array:
+    def joint(self, outcome: Outcome, frame: AnyRows) -> Array:
         """Return the covariance (n, n) of the logs of the first part of an outcome, at rows of one new study."""
         at = _Curve.of(self, outcome, frame)
         places = coordinates_of(frame)
@@ -139,7 +140,7 @@ def typical_peak(n_params: ArrayLike) -> Array:
     return np.asarray(3e-4 * (np.asarray(n_params, dtype=float) / 1e9) ** -0.2)
 
 
-def features(frame: pd.DataFrame) -> tuple[Array, Array]:
+def features(frame: AnyRows) -> tuple[Array, Array]:
     """Return the columns of log amplitude, shape (n, 15), and of log reach, shape (n, 6).
 
     Parameters
@@ -148,10 +149,10 @@ def features(frame: pd.DataFrame) -> tuple[Array, Array]:
         Rows with n_params, tokens, replay, ptpp, ``shift``, ``lr_peak``, ``lr_pretrain`` and ``novelty``; rates and
         novelty (see the head of this file) may be NaN.
     """
-    shift = frame["shift"].to_numpy(dtype=str)
+    shift = np.asarray(frame["shift"], dtype=str)
     for kind in sorted(set(shift)):
         check_shift(kind)
-    n, tokens, ptpp = (frame[name].to_numpy(dtype=float) for name in ("n_params", "tokens", "ptpp"))
+    n, tokens, ptpp = (np.asarray(frame[name], dtype=float) for name in ("n_params", "tokens", "ptpp"))
     one = np.ones(len(frame))
     knots = np.eye(len(DECADES))
     walk = [np.interp(np.log10(n), DECADES, knots[place]) for place, decade in enumerate(DECADES) if decade != 9]
@@ -159,32 +160,33 @@ def features(frame: pd.DataFrame) -> tuple[Array, Array]:
     peak, pretrain = _rates(frame)
     relative = np.log(peak / pretrain / TYPICAL_RATE)
     low = np.log1p(HALF_GAIN_RATE / TYPICAL_RATE) - np.log1p(HALF_GAIN_RATE * pretrain / peak)
-    novelty = np.nan_to_num(frame["novelty"].to_numpy(dtype=float) - TYPICAL_NOVELTY)
+    novelty = np.nan_to_num(np.asarray(frame["novelty"], dtype=float) - TYPICAL_NOVELTY)
     kinds = [(shift == name).astype(float) for name in SHIFTS]
     reach = [one, np.log(tokens / n / 10.0), np.log(n / 1e9), relative, np.log(pretrain / 3e-4), budget]
     return np.column_stack([one, *kinds, *walk, budget, relative, low, novelty]), np.column_stack(reach)
 
 
-def _rates(frame: pd.DataFrame) -> tuple[Array, Array]:
-    pretrain = frame["lr_pretrain"].to_numpy(dtype=float)
+def _rates(frame: AnyRows) -> tuple[Array, Array]:
+    pretrain = np.asarray(frame["lr_pretrain"], dtype=float)
     pretrain = np.where(np.isnan(pretrain), typical_peak(frame["n_params"]), pretrain)
-    peak = frame["lr_peak"].to_numpy(dtype=float)
+    peak = np.asarray(frame["lr_peak"], dtype=float)
     return np.where(np.isnan(peak), TYPICAL_RATE * pretrain, peak), pretrain
 
 
-def left_to_learn(frame: pd.DataFrame) -> Array:
+def left_to_learn(frame: AnyRows) -> Array:
     """Return p, what the replay brings as further pre-training, before its factor s, shape (n,)."""
-    replay, tokens, n, ptpp = (frame[name].to_numpy(dtype=float) for name in ("replay", "tokens", "n_params", "ptpp"))
+    names = "replay", "tokens", "n_params", "ptpp"
+    replay, tokens, n, ptpp = (np.asarray(frame[name], dtype=float) for name in names)
     return np.asarray((ptpp / 100.0) ** -LEFT_EXPONENT * (1.0 - (1.0 + replay * tokens / n / ptpp) ** -LEFT_EXPONENT))
 
 
-def undecayed(frame: pd.DataFrame) -> Array:
+def undecayed(frame: AnyRows) -> Array:
     """Return the rate over the peak of pre-training where it is not decayed at the end, else 0, shape (n,)."""
     peak, pretrain = _rates(frame)
-    return np.asarray(frame["constant"].to_numpy(dtype=float) * peak / pretrain)
+    return np.asarray(np.asarray(frame["constant"], dtype=float) * peak / pretrain)
 
 
-def learned_of_replay(frame: pd.DataFrame, gain: Learned) -> tuple[Array, Array]:
+def learned_of_replay(frame: AnyRows, gain: Learned) -> tuple[Array, Array]:
     """Return the gain on a replayed corpus that the base model has never read, as of a new text near the old one.
 
     Parameters
@@ -199,10 +201,11 @@ def learned_of_replay(frame: pd.DataFrame, gain: Learned) -> tuple[Array, Array]
     tuple of arrays
         The median, and the standard deviation of its log; both of shape (n,).
     """
-    unread = ((frame["unread"] > 0) & (frame["replay"] > 0)).to_numpy()
+    replay, tokens = (np.asarray(frame[name], dtype=float) for name in ("replay", "tokens"))
+    unread = (np.asarray(frame["unread"]) > 0) & (replay > 0)
     if not unread.any():
         return np.zeros(len(frame)), np.zeros(len(frame))
-    read = frame.assign(shift="near", novelty=np.nan, tokens=np.maximum(frame["tokens"] * frame["replay"], 1.0))
+    read = frame.assign(shift="near", novelty=np.nan, tokens=np.maximum(tokens * replay, 1.0))
     outlook = expected("gain", read.assign(replay=0.0), gain)
     return outlook.shift_part * unread, outlook.spread
 
@@ -283,11 +286,11 @@ class _Curve:
         return np.asarray(np.minimum(FLOOR, 0.25 * self.amplitude * self.log))
 
     @classmethod
-    def of(cls, law: Learned, outcome: Outcome, frame: pd.DataFrame) -> _Curve:
+    def of(cls, law: Learned, outcome: Outcome, frame: AnyRows) -> _Curve:
         amplitude, reach = features(frame)
         split = len(AMPLITUDE)
         x = np.exp(reach @ law.mean[split:-1])
-        at = CurveShape.of(outcome, frame["replay"].to_numpy(dtype=float), x, law.mean[-1])
+        at = CurveShape.of(outcome, np.asarray(frame["replay"], dtype=float), x, law.mean[-1])
         ones, some = np.ones(len(frame)), at.log > 1e-12
         slope = np.divide(at.log_by_reach, at.log, out=ones, where=some)
         bend = np.divide(at.log_by_cutoff, at.log, out=0.0 * ones, where=some)
@@ -340,7 +343,7 @@ class Outlook:
         return np.asarray(special.ndtr(0.5 * (low + high)))
 
 
-def _missing_input_spreads(law: Learned, at: _Curve, frame: pd.DataFrame) -> list[Array]:
+def _missing_input_spreads(law: Learned, at: _Curve, frame: AnyRows) -> list[Array]:
     """Return the standard deviations of the log of the first part that follow from inputs left out, (n,) each.
 
     Novelty, peak rate and peak of pre-training are one unknown number each, the same for all rows.
@@ -352,7 +355,7 @@ def _missing_input_spreads(law: Learned, at: _Curve, frame: pd.DataFrame) -> lis
     relative = relative + coefficient["amplitude_low_rate"] * HALF_GAIN_RATE / (HALF_GAIN_RATE + peak / pretrain)
     absolute = at.slope * coefficient["reach_rate"]
     no_peak, no_pretrain, no_losses = (
-        frame[name].isna().to_numpy(dtype=float) for name in ("lr_peak", "lr_pretrain", "novelty")
+        np.isnan(np.asarray(frame[name], dtype=float)) * 1.0 for name in ("lr_peak", "lr_pretrain", "novelty")
     )
     return [
         no_losses * coefficient["amplitude_novelty"] * NOVELTY_SPREAD,
@@ -362,7 +365,7 @@ def _missing_input_spreads(law: Learned, at: _Curve, frame: pd.DataFrame) -> lis
     ]
 
 
-def expected(outcome: Outcome, frame: pd.DataFrame, law: Learned | None = None, gain: Learned | None = None) -> Outlook:
+def expected(outcome: Outcome, frame: AnyRows, law: Learned | None = None, gain: Learned | None = None) -> Outlook:
     """Return an outcome at rows of a study that nobody has made yet.
 
     Parameters
@@ -375,13 +378,15 @@ def expected(outcome: Outcome, frame: pd.DataFrame, law: Learned | None = None, 
     """
     chosen = law or learned(outcome)
     at = _Curve.of(chosen, outcome, frame)
-    return _outlook(chosen, outcome, at, frame, gain)
+    return _outlook(chosen, outcome, at, frame, _missing_input_spreads(chosen, at, frame), gain)
 
 
-def _outlook(chosen: Learned, outcome: Outcome, at: _Curve, frame: pd.DataFrame, gain: Learned | None) -> Outlook:
+def _outlook(
+    chosen: Learned, outcome: Outcome, at: _Curve, frame: AnyRows, missing: list[Array], gain: Learned | None = None
+) -> Outlook:
     variance = np.einsum("ij,jk,ik->i", at.gradient, chosen.covariance, at.gradient) + chosen.noise**2
     variance += chosen.between_amplitude**2 + (at.slope * chosen.between_reach) ** 2
-    for cause in _missing_input_spreads(chosen, at, frame):
+    for cause in missing:
         variance += cause**2
     back = chosen.back + chosen.back_tiny * tiny_share(frame["n_params"])
     added = -at.amplitude * back * at.regained
@@ -429,10 +434,10 @@ class Doubt:
         return self.shared_with(slice(None)) + np.diag(self.own)
 
 
-def coordinates_of(frame: pd.DataFrame) -> Array:
+def coordinates_of(frame: AnyRows) -> Array:
     """Return where rows lie: logs of size, budget, tokens, replay and peak rate, (n, 5)."""
-    columns = [frame[name].to_numpy(dtype=float) for name in ("n_params", "ptpp", "tokens")]
-    replay, peak = frame["replay"].to_numpy(dtype=float) + REPLAY_OFFSET, _rates(frame)[0]
+    columns = [np.asarray(frame[name], dtype=float) for name in ("n_params", "ptpp", "tokens")]
+    replay, peak = np.asarray(frame["replay"], dtype=float) + REPLAY_OFFSET, _rates(frame)[0]
     return np.asarray(np.log(np.column_stack([*columns, replay, peak])), dtype=float)
 
 
@@ -441,7 +446,7 @@ def similarity(at: Array, others: Array) -> Array:
     return np.asarray(np.exp(-np.abs(at[:, None] - others[None]).sum(axis=2) / SIMILARITY_EFOLDS))
 
 
-def changes(outcome: Outcome, frame: pd.DataFrame, *, shift_given: bool = True) -> tuple[Array, Doubt]:
+def changes(outcome: Outcome, frame: AnyRows, *, shift_given: bool = True) -> tuple[Array, Doubt]:
     """Return the mean, (n,), and the doubt of the log of a loss over the base model's, at rows of one new study.
 
     Medians of `expected`, and the sum of `doubt_of_changes`, which says what the arguments are.
@@ -452,7 +457,7 @@ def changes(outcome: Outcome, frame: pd.DataFrame, *, shift_given: bool = True) 
     return centre, Doubt(everywhere, peculiar, np.sum([one.own for one in parts], axis=0), coordinates_of(frame))
 
 
-def doubt_of_changes(outcome: Outcome, frame: pd.DataFrame, shift_given: bool = True) -> dict[str, Doubt]:
+def doubt_of_changes(outcome: Outcome, frame: AnyRows, shift_given: bool = True) -> dict[str, Doubt]:
     """Return the doubt of the log of a loss over the base model's by its parts, for small changes.
 
     ``parameters``: of the coefficients, and of what all rows of a study share and nobody gave, such as rates. ``form``:
@@ -468,11 +473,11 @@ def doubt_of_changes(outcome: Outcome, frame: pd.DataFrame, shift_given: bool = 
     return _median_and_doubts(outcome, frame, shift_given)[1]
 
 
-def _median_and_doubts(outcome: Outcome, frame: pd.DataFrame, shift_given: bool) -> tuple[Array, dict[str, Doubt]]:
+def _median_and_doubts(outcome: Outcome, frame: AnyRows, shift_given: bool) -> tuple[Array, dict[str, Doubt]]:
     chosen = learned(outcome)
     at = _Curve.of(chosen, outcome, frame)
-    outlook = _outlook(chosen, outcome, at, frame, None)
     missing = _missing_input_spreads(chosen, at, frame)
+    outlook = _outlook(chosen, outcome, at, frame, missing)
     between = [np.full(len(frame), chosen.between_amplitude), at.slope * chosen.between_reach]
     of_shift = np.full(len(frame), 0.0 if shift_given else SHIFT_SPREAD)
     median = outlook.shift_part + outlook.added - outlook.replay_gain
