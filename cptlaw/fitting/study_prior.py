@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 # MANY runs on it would move nothing that is printed, and is left out. That of laws grows as 1 + (RUNS / runs)^2, and
 # fewer than LEAST count as so many: what laws say of one run they say by their priors (`python -m studies few_runs`).
 RUNS, MANY, LEAST = 12.0, 30, 5.0
+MOST_AMPLITUDE = 10.0  # of a study, times the usual one
 CHUNK = 100  # base models whose points are computed side by side
 SAME = 1e-6  # relative difference up to which two sizes or budgets are one
 # By how much a law's own loss without tokens misses the base model's, as a standard deviation in logs: a base model
@@ -67,10 +68,13 @@ class StudyPrior:
     novelty: float | None = None
     unread: bool = False
 
-    def changes(self, role: Role, rows: AnyRows) -> tuple[Array, Doubt]:
-        """Return the mean, (n,), and the doubt of the log of a loss over the base model's, at trained rows."""
+    def changes(self, role: Role, rows: AnyRows, amplitude: float = 1.0) -> tuple[Array, Array, Doubt]:
+        """Return mean, slope in the log amplitude, (n,) each, and doubt of changes of a log loss at trained rows.
+
+        `cptlaw.fitting.learned.forgetting_and_gain.changes` says what they are.
+        """
         outcome: Outcome = "forgetting" if role == "source" else "gain"
-        return changes(outcome, self.frame(rows), shift_given=self.shift is not None)
+        return changes(outcome, self.frame(rows), shift_given=self.shift is not None, amplitude=amplitude)
 
     def frame(self, rows: AnyRows) -> Columns:
         """Return points as `cptlaw.fitting.learned.forgetting_and_gain` takes them."""
@@ -130,6 +134,11 @@ def base_model_of(rows: AnyRows) -> Array:
     size, budget = (np.round(np.log(np.asarray(rows[name], dtype=float)) / SAME).astype(np.int64) for name in KEYS)
     # Complex numbers are sorted as pairs are, at a tenth of the time.
     return np.asarray(np.unique(size + 1j * budget, return_inverse=True)[1].ravel())
+
+
+def n_runs_of(fit: Fit) -> int:
+    """Return how many runs were fitted."""
+    return int(fit.data["run"].nunique())
 
 
 def inflation(n_runs: int) -> float:
@@ -227,46 +236,92 @@ def noise_of_base(near: ArrayLike, variance: ArrayLike) -> Array:
     return np.asarray(MEASURED**2 + np.asarray(variance) * (1.0 - near) / np.maximum(near, JITTER))
 
 
+@dataclass(frozen=True, eq=False)
+class _ByLaws:
+    """What laws and measured base models say of log losses: of points, runs and base models, one below the other.
+
+    Parameters
+    ----------
+    known
+        Points, runs and base models.
+    by_laws
+        Variance as the laws have it.
+    mean, variance, together
+        With base models: mean, variance, and covariance with runs and base models.
+    """
+
+    known: WithBases
+    by_laws: Array
+    mean: Array
+    variance: Array
+    together: Array
+
+    @classmethod
+    def of(cls, fit: Average, *points: Columns) -> _ByLaws:
+        """Ask the laws, with the last points of the runs below those that are asked."""
+        runs = last_points(fit)
+        known = WithBases.of(fit, *points, runs)
+        n, k = len(known.rows) - len(runs), len(runs)
+        # Of points only what goes with the runs and the base models is asked for, never what goes with one another.
+        mean, by_laws, together = moments(fit, known.prepare_points(fit), k + len(known.bases))
+        bases, unread, wider = slice(n + k, None), ~np.isfinite(mean[n + k :]), widening(n_runs_of(fit))
+        variance, together = by_laws * wider, together * wider
+        together[bases][unread], variance[bases][unread] = 0.0, 0.0
+        together[:, k + np.flatnonzero(unread)] = 0.0
+        own = known.own_covariance(unread)
+        variance[bases] += np.diag(own)
+        together[bases, k:] += own
+        if bases_inform_runs(fit):
+            measured = np.flatnonzero((known.near > 0.0) & ~unread)
+            with_measured, of_measured = together[:, k + measured], together[n + k + measured]
+            among = of_measured[:, k + measured]
+            noise = noise_of_base(known.near[measured], np.diag(among))
+            gain = np.linalg.solve(among + np.diag(noise), with_measured.T)
+            # Only the doubt: the mean has what they say of their runs already, less what annealing gained the base
+            # models alone (`cptlaw.fitting.base_models`).
+            variance, together = variance - np.sum(gain * with_measured.T, axis=0), together - gain.T @ of_measured
+        else:
+            left = np.where(unread, 1.0, 1.0 - known.near)
+            together[bases] *= left[:, None]
+            together[:, k:] *= left
+            more = np.where(unread, 0.0, known.near) * MEASURED**2
+            together[bases, k:] += np.diag(more)
+            variance[bases] = left**2 * variance[bases] + more
+        mean[bases] = np.where(unread, known.losses, known.near * known.losses + (1.0 - known.near) * mean[bases])
+        return cls(known, by_laws, mean, variance, together)
+
+
+@cached
+def amplitude(fit: Average, prior: StudyPrior) -> float:
+    """Return how large the changes of this study are, times the usual ones, at least 1: by the runs and what laws say.
+
+    The logs of changes are normal, and a log loss is not their sum: where runs show three times the usual gain, what is
+    in doubt of it is three times what it usually is. Where they show less, what does not grow with it stays.
+    """
+    laws, k = _ByLaws.of(fit), len(last_points(fit))
+    model = laws.known.model[:k]
+    expected, slope, doubt = prior.changes(fit.role, laws.known.rows)
+    of_base = laws.together[:, :k] - laws.together[:, k + model]
+    of_change = of_base[:k] - of_base[k + model]
+    by_laws = laws.mean[:k] - laws.mean[k + model]
+    by_studies = inflation(n_runs_of(fit)) * doubt.matrix + JITTER * np.eye(k)
+    found = by_laws + of_change @ np.linalg.solve(of_change + by_studies, expected - by_laws)
+    more = float(slope @ (found - expected)) / max(float(slope @ slope), 1e-12)
+    return float(np.clip(1.0 + more, 1.0, MOST_AMPLITUDE))
+
+
 def _conditioned(fit: Average, prior: StudyPrior, points: Columns) -> tuple[Array, Array, Array]:
-    runs = last_points(fit)
-    known = WithBases.of(fit, points, runs)
-    n, k, u, both = len(points), len(runs), len(known.bases), known.rows
-    model = known.model[: n + k]
-    silent = both["tokens"] <= 0
-    # Of points only what goes with the runs and the base models is asked for, never what goes with one another.
-    asked = known.prepare_points(fit)
-    mean, by_laws, together = moments(fit, asked, k + u)
-    alone = mean.copy()
-    count = int(fit.data["run"].nunique())
-    bases, unread = slice(n + k, None), ~np.isfinite(mean[n + k :])
-    variance, together = by_laws * widening(count), together * widening(count)
-    together[bases][unread], variance[bases][unread] = 0.0, 0.0
-    together[:, k + np.flatnonzero(unread)] = 0.0
-    own = known.own_covariance(unread)
-    variance[bases] += np.diag(own)
-    together[bases, k:] += own
-    if bases_inform_runs(fit):
-        measured = np.flatnonzero((known.near > 0.0) & ~unread)
-        with_measured, of_measured = together[:, k + measured], together[n + k + measured]
-        among = of_measured[:, k + measured]
-        gain = np.linalg.solve(among + np.diag(noise_of_base(known.near[measured], np.diag(among))), with_measured.T)
-        # Only the doubt: the mean has what they say of their runs already, less what annealing gained the base models
-        # alone (`cptlaw.fitting.base_models`).
-        variance, together = variance - np.sum(gain * with_measured.T, axis=0), together - gain.T @ of_measured
-    else:
-        left = np.where(unread, 1.0, 1.0 - known.near)
-        together[bases] *= left[:, None]
-        together[:, k:] *= left
-        more = np.where(unread, 0.0, known.near) * MEASURED**2
-        together[bases, k:] += np.diag(more)
-        variance[bases] = left**2 * variance[bases] + more
-    mean[bases] = np.where(unread, known.losses, known.near * known.losses + (1.0 - known.near) * mean[bases])
+    laws = _ByLaws.of(fit, points)
+    n, k, both = len(points), len(last_points(fit)), laws.known.rows
+    mean, variance, together = laws.mean, laws.variance, laws.together
+    model, silent = laws.known.model[: n + k], both["tokens"] <= 0
     # Changes from the base model: what the laws say of them, and what the studies do.
     base, of_run = n + k + model, k + model[n:]  # row of the base model of each point and run; column of each run's
-    expected, doubt = prior.changes(fit.role, both.assign(tokens=np.where(silent, 1.0, both["tokens"])))
+    trained = both.assign(tokens=np.where(silent, 1.0, both["tokens"]))
+    expected, _, doubt = prior.changes(fit.role, trained, amplitude(fit, prior))
     surprise = expected - (mean[: n + k] - mean[base])
     doubt = doubt.at_trained(~silent)
-    grown = inflation(count)
+    grown = inflation(n_runs_of(fit))
     turned = together[:, :k] - together[:, of_run]
     of_runs = (turned[: n + k] - turned[base]) + grown * doubt.shared_with(slice(n, None))
     among = of_runs[n:] + np.diag(grown * doubt.own[n:] + JITTER)
@@ -286,10 +341,10 @@ def _conditioned(fit: Average, prior: StudyPrior, points: Columns) -> tuple[Arra
     pull = np.linalg.solve(matrix, np.stack([found, reach, reach_of_change], axis=2))
     kept = np.maximum(variance[own] - np.einsum("np,np->n", reach, pull[:, :, 1]), 0.0)
     of_change = np.maximum(of_change - np.einsum("np,np->n", reach_of_change, pull[:, :, 2]), 0.0)
-    left = np.sqrt(kept / np.maximum(by_laws[own], 1e-12))
+    left = np.sqrt(kept / np.maximum(laws.by_laws[own], 1e-12))
     # A point without tokens is its base model, and a measured one is what was measured, not what the laws say.
-    centre = np.where(silent[:n] & np.isfinite(alone[:n]), mean[base[:n]], mean[:n])
-    added = centre - alone[:n] + np.einsum("np,np->n", reach, pull[:, :, 0])
+    centre = np.where(silent[:n] & np.isfinite(mean[:n]), mean[base[:n]], mean[:n])
+    added = centre - mean[:n] + np.einsum("np,np->n", reach, pull[:, :, 0])
     return added, left, np.sqrt(of_change / np.maximum(kept, 1e-12))
 
 

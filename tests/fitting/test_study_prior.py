@@ -1,5 +1,6 @@
 """What studies say of few runs: many points at once cost and say what each does alone."""
 
+from dataclasses import replace
 from unittest import mock
 
 import numpy as np
@@ -29,6 +30,7 @@ def points(n):
 
 def test_points_of_one_model_are_computed_together_whatever_their_number(fit):
     """A plan asks for a thousand at each step of its search."""
+    fit.predict(points(1))  # how large the changes of this study are is asked once a fit
     counts = {}
     for n in (10, 1000):
         with mock.patch.object(study_prior, "moments", wraps=moments) as asked:
@@ -58,7 +60,7 @@ def test_moments_are_those_of_the_posterior(fit):
 
 def test_doubt_of_changes_is_shared_and_own(fit):
     rows = points(6)
-    doubt = StudyPrior("language").changes("source", rows)[1]
+    doubt = StudyPrior("language").changes("source", rows)[2]
     assert np.linalg.eigvalsh(doubt.matrix).min() > 0
     apart = np.exp(-np.abs(doubt.places[0] - doubt.places[1]).sum() / forgetting_and_gain.SIMILARITY_EFOLDS)
     everywhere, peculiar = doubt.everywhere[0] @ doubt.everywhere[1], doubt.peculiar[0] @ doubt.peculiar[1]
@@ -70,12 +72,65 @@ def test_doubt_of_changes_is_shared_and_own(fit):
 def test_what_nobody_told_of_a_study_is_the_same_at_any_distance():
     """The kind of shift of runs at 405M is that of a model of 10B; how this study differs from others is not."""
     far = pd.DataFrame({"n_params": [405e6, 10e9], "ptpp": 740.0, "tokens": [5e10, 5e10], "replay": 0.1})
-    told, untold = (StudyPrior(shift, lr_pretrain=3e-4).changes("target", far)[1].matrix for shift in ("near", None))
-    doubt = StudyPrior("near", lr_pretrain=3e-4).changes("target", far.assign(lr_peak=1e-4))[1]
+    told, untold = (StudyPrior(shift, lr_pretrain=3e-4).changes("target", far)[2].matrix for shift in ("near", None))
+    doubt = StudyPrior("near", lr_pretrain=3e-4).changes("target", far.assign(lr_peak=1e-4))[2]
     of_study = (doubt.peculiar @ doubt.peculiar.T)[0, 1]
     kept = doubt.shared_with(slice(None))[0, 1] - (doubt.everywhere @ doubt.everywhere.T)[0, 1]
     assert 0 < kept < 0.5 * of_study
     assert untold[0, 1] > told[0, 1]
+
+
+@pytest.mark.parametrize("outcome", ["forgetting", "gain"])
+def test_a_kind_of_shift_that_nobody_told_is_in_doubt_by_how_much_kinds_differ(outcome):
+    """The gain differs twice as much between kinds as forgetting does, whose spread stood for both."""
+    chosen = forgetting_and_gain.learned(outcome)
+    of_kind = {
+        kind: chosen.mean[forgetting_and_gain.FEATURES.index(f"amplitude_{kind}")]
+        for kind in forgetting_and_gain.SHIFTS
+    }
+    away = np.array(list(of_kind.values())) - of_kind[forgetting_and_gain.UNLIKE]
+    assert forgetting_and_gain.SHIFT_SPREAD[outcome] == pytest.approx(np.sqrt(np.mean(away**2)), rel=0.03)
+
+
+@pytest.mark.parametrize("role", ["source", "target"])
+def test_changes_are_straight_about_the_amplitude_of_the_study(role):
+    rows = points(6).assign(replay=0.05, tokens=1e6)
+    prior = StudyPrior("code", lr_pretrain=3e-4)
+    usual, slope, doubt = prior.changes(role, rows)
+    same, steeper, wider = prior.changes(role, rows, 3.0)
+    ends = [change(prior, role, rows, amplitude) for amplitude in (1.0, 3.0)]
+    assert usual == pytest.approx(ends[0])
+    assert same + np.log(3.0) * steeper == pytest.approx(ends[1])
+    assert np.all(np.abs(steeper) > 1.5 * np.abs(slope))
+    assert np.sqrt(wider.variance / doubt.variance) == pytest.approx(steeper / slope, rel=0.1)
+
+
+def change(prior, role, rows, amplitude):
+    """The log of a loss over the base model's of a study whose changes are so many times the usual ones."""
+    outcome = "forgetting" if role == "source" else "gain"
+    chosen = forgetting_and_gain.learned(outcome)
+    larger = chosen.mean + np.log(amplitude) * (np.array(forgetting_and_gain.FEATURES) == "amplitude_one")
+    found = forgetting_and_gain.expected(outcome, prior.frame(rows), replace(chosen, mean=larger)).quantile(0.5)
+    return np.log1p(found) if role == "source" else -found
+
+
+@pytest.mark.parametrize("factor", [0.5, 1.0, 3.0])
+def test_runs_that_gain_more_than_studies_have_it_are_in_more_doubt(factor):
+    """A study that gains three times as much as usual is three times as much in doubt where nothing was run."""
+    shared = {"n_params": 1e9, "ptpp": 300.0, "lr_peak": 1e-4}
+    mixes = pd.DataFrame({"tokens": [1e9, 4e9], "replay": [0.0, 0.2]}).assign(**shared)
+    prior = cl.fit(None, on="target", shift="domain", n_params=1e9, ptpp=300.0, base_target_loss=2.5)
+    gain = np.log(2.5 / prior.predict(prior.completed(mixes)))
+    runs = mixes.assign(run=["a", "b"], eval="target", loss=2.5 * np.exp(-factor * gain))
+    base = pd.DataFrame([{**shared, "run": "base", "eval": "target", "loss": 2.5, "tokens": 0.0}])
+    fit = cl.fit(pd.concat([base, runs]), on="target", shift="domain")
+    found = study_prior.amplitude(fit.of_runs_alone(), fit.study_prior)
+    assert found == pytest.approx(max(factor, 1.0), rel=0.15)
+    far = pd.DataFrame([{**shared, "tokens": 3e10, "replay": 0.5}])
+    width = np.diff(fit.log_quantiles(far, [0.1, 0.9], measured=False), axis=0)[0, 0]
+    with mock.patch.object(study_prior, "MOST_AMPLITUDE", 1.0):
+        as_usual = np.diff(replace(fit, _cache={}).log_quantiles(far, [0.1, 0.9], measured=False), axis=0)[0, 0]
+    assert width >= as_usual if factor <= 1.0 else width > 1.5 * as_usual
 
 
 def test_from_fewer_than_five_runs_laws_are_as_unsure_as_from_five():

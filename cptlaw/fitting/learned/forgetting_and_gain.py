@@ -50,7 +50,8 @@ RATE_SPREAD = 0.8  # of the log of that ratio over published runs, where a run d
 PEAK_SPREAD = 0.5  # of the log of a peak of pre-training about `typical_peak`
 TYPICAL_NOVELTY = 0.3  # log of a base model's target loss over its source loss: the mean over studies that print both
 NOVELTY_SPREAD = 0.3  # and its standard deviation over them
-SHIFT_SPREAD = 0.45  # of the log amplitude of forgetting between kinds of shift
+# Of the log amplitude between kinds of shift, about that of `UNLIKE`: what is not known where no kind was told.
+SHIFT_SPREAD: dict[Outcome, float] = {"forgetting": 0.45, "gain": 0.9}
 LEFT_EXPONENT = 0.35  # exponent of what a base model of so many tokens per parameter has left to learn
 # E-folds of size, budget, tokens, replay (from its first twentieth on) and rate over which what is peculiar to a study
 # fades: it is never the same curve times a number. Of 4, 10, 20, 40 and no end 4 has the least interval score over
@@ -446,15 +447,25 @@ def similarity(at: Array, others: Array) -> Array:
     return np.asarray(np.exp(-np.abs(at[:, None] - others[None]).sum(axis=2) / SIMILARITY_EFOLDS))
 
 
-def changes(outcome: Outcome, frame: AnyRows, *, shift_given: bool = True) -> tuple[Array, Doubt]:
-    """Return the mean, (n,), and the doubt of the log of a loss over the base model's, at rows of one new study.
+def changes(
+    outcome: Outcome, frame: AnyRows, *, shift_given: bool = True, amplitude: float = 1.0
+) -> tuple[Array, Array, Doubt]:
+    """Return the log of a loss over the base model's at rows of one new study: mean, slope, (n,) each, and doubt.
 
-    Medians of `expected`, and the sum of `doubt_of_changes`, which says what the arguments are.
+    Medians of `expected`, and the sum of `doubt_of_changes`, which says what the arguments are. The slope is that of
+    the change in the log amplitude.
+
+    Parameters
+    ----------
+    amplitude
+        Times the usual one, about which the logs are taken for straight: the mean is that of a study with the usual
+        one still, the slope and the doubt are those of a study with this one.
     """
-    median, doubts = _median_and_doubts(outcome, frame, shift_given)
+    median, slope, doubts = _median_and_doubts(outcome, frame, shift_given, amplitude)
     centre, parts = -median if outcome == "gain" else np.log1p(median), doubts.values()
     everywhere, peculiar = (np.hstack([getattr(one, name) for one in parts]) for name in ("everywhere", "peculiar"))
-    return centre, Doubt(everywhere, peculiar, np.sum([one.own for one in parts], axis=0), coordinates_of(frame))
+    doubt = Doubt(everywhere, peculiar, np.sum([one.own for one in parts], axis=0), coordinates_of(frame))
+    return centre - np.log(amplitude) * slope, slope, doubt
 
 
 def doubt_of_changes(outcome: Outcome, frame: AnyRows, shift_given: bool = True) -> dict[str, Doubt]:
@@ -470,16 +481,19 @@ def doubt_of_changes(outcome: Outcome, frame: AnyRows, shift_given: bool = True)
     shift_given
         Whether the kind of shift was told; else the spread between kinds is added.
     """
-    return _median_and_doubts(outcome, frame, shift_given)[1]
+    return _median_and_doubts(outcome, frame, shift_given)[2]
 
 
-def _median_and_doubts(outcome: Outcome, frame: AnyRows, shift_given: bool) -> tuple[Array, dict[str, Doubt]]:
+def _median_and_doubts(
+    outcome: Outcome, frame: AnyRows, shift_given: bool, amplitude: float = 1.0
+) -> tuple[Array, Array, dict[str, Doubt]]:
     chosen = learned(outcome)
     at = _Curve.of(chosen, outcome, frame)
+    at = replace(at, amplitude=amplitude * at.amplitude)
     missing = _missing_input_spreads(chosen, at, frame)
     outlook = _outlook(chosen, outcome, at, frame, missing)
     between = [np.full(len(frame), chosen.between_amplitude), at.slope * chosen.between_reach]
-    of_shift = np.full(len(frame), 0.0 if shift_given else SHIFT_SPREAD)
+    of_shift = np.full(len(frame), 0.0 if shift_given else SHIFT_SPREAD[outcome])
     median = outlook.shift_part + outlook.added - outlook.replay_gain
     scale = np.ones(len(frame)) if outcome == "gain" else 1.0 / (1.0 + median)
     of_shift_part = scale * outlook.shift_part
@@ -490,11 +504,13 @@ def _median_and_doubts(outcome: Outcome, frame: AnyRows, shift_given: bool) -> t
     none, no_cause, places = np.zeros(len(frame)), np.zeros((len(frame), 0)), coordinates_of(frame)
     peculiar = np.column_stack([*(of_shift_part * one for one in between), regained])
     of_study = np.column_stack([of_shift_part * of_shift, replay_gain])
-    return median, {
+    slope = -of_shift_part if outcome == "gain" else of_shift_part
+    parts = {
         "parameters": Doubt(of_shift_part[:, None] * np.column_stack([coefficients, *missing]), no_cause, none, places),
         "form": Doubt(of_study, peculiar, none, places),
         "noise": Doubt(no_cause, no_cause, (of_shift_part * chosen.noise) ** 2 + floor**2, places),
     }
+    return median, slope, parts
 
 
 def posterior_spread(joint: Array, asked: int, pilots: Sequence[int]) -> Array:

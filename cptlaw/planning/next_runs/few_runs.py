@@ -22,6 +22,7 @@ from cptlaw.fitting.study_prior import (
     JITTER,
     MEASURED,
     WithBases,
+    amplitude,
     bases_inform_runs,
     inflation,
     noise_of_base,
@@ -106,7 +107,8 @@ class FewRuns:
         by_laws[unread], by_laws[:, unread] = 0.0, 0.0
         # Of base models from which only candidates start none is measured yet, however near it lies to one that was.
         read = np.isin(np.arange(u), np.delete(known.model, 1 + np.arange(len(candidates)))) & ~unread[n:]
-        by_studies = fit.study_prior.changes(fit.role, known.rows)[1].matrix
+        of_study = amplitude(alone, fit.study_prior)
+        by_studies = fit.study_prior.changes(fit.role, known.rows, of_study)[2].matrix
         whole = cls(
             by_laws,
             known.own_covariance(unread[n:]),
