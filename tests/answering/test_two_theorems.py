@@ -102,6 +102,5 @@ def test_runs_of_one_size_leave_a_far_larger_model_as_sure_as_studies_do():
         for noise in (True, False)
     )
     assert (np.array(of_loss[1:]) < of_loss[0]).all()
-    # A measured loss scatters, and six runs show by how much the laws miss them: that alone is added.
-    assert max(measured[1:3]) < measured[0]
-    assert measured[3] < 1.12 * measured[0]
+    # A measured loss scatters, and six runs show by how much the laws miss them: they are still surer than none.
+    assert max(measured[1:]) < measured[0]
