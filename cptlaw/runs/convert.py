@@ -70,8 +70,7 @@ def to_text(column: pd.Series) -> pd.Categorical:
     categories, code_of_word = np.unique(words.astype(str), return_inverse=True)
     if categories.size and categories[0] == "":
         categories, code_of_word = categories[1:], code_of_word - 1
-    new_codes = np.append(code_of_word, -1)[codes]
-    return pd.Categorical.from_codes(new_codes, categories=categories.tolist())
+    return pd.Categorical.from_codes(np.append(code_of_word, -1)[codes], categories=categories.tolist())
 
 
 def hashable(column: pd.Series) -> pd.Series:

@@ -114,5 +114,4 @@ def models_named(raw: RawTable) -> RawTable:
 
 
 def _size_in(name: str) -> float | None:
-    found = _SIZE.findall(name)
-    return parse_quantity(found[0]) if len(found) == 1 else None
+    return parse_quantity(found[0]) if len(found := _SIZE.findall(name)) == 1 else None

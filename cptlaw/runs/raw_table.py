@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from cptlaw.runs.expressions import IGNORE
 from cptlaw.runs.naming import Naming, name_columns
 from cptlaw.runs.question import ColumnNames
 
@@ -48,7 +49,14 @@ class RawTable:
     @cached_property
     def naming(self) -> Naming:
         """Which column is read as which canonical one."""
-        return name_columns(map(str, self.frame.columns), self.columns, self.label)
+        names = [name for name in map(str, self.frame.columns) if name not in self.ignored]
+        return name_columns(names, self.columns, self.label)
+
+    @property
+    def ignored(self) -> frozenset[str]:
+        """The columns that are no setting, as the user said: none is read as one, whatever its name is."""
+        said = (self.columns or {}).get(IGNORE, [])
+        return frozenset([said] if isinstance(said, str) else said)
 
     @property
     def taken(self) -> Mapping[str, str]:
@@ -57,8 +65,8 @@ class RawTable:
 
     @property
     def free(self) -> list[str]:
-        """The columns that are read as no canonical one."""
-        read = set(self.taken.values())
+        """The columns that are read as no canonical one, and may be."""
+        read = {*self.taken.values(), *self.ignored}
         return [str(name) for name in self.frame.columns if name not in read]
 
     def named(self, columns: Mapping[str, str], *notes: str) -> RawTable:

@@ -352,7 +352,7 @@ def _known_names(raw: RawTable) -> list[str]:
 
 def _wide_losses(raw: RawTable, scored: bool) -> tuple[dict[str, str] | None, RawTable]:
     """Return the losses of a table that plainly has one column of them per eval, and the table with what is said."""
-    result = loss_columns(map(str, raw.frame.columns))
+    result = loss_columns(name for name in map(str, raw.frame.columns) if name not in raw.ignored)
     bases = base_columns(list(result.values()), list(result.values()))
     result = {name: place for name, place in result.items() if place not in bases}
     alone = [place for place in result.values() if is_base_loss_column(raw, place)]

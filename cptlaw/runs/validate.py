@@ -54,7 +54,8 @@ def check_table(raw: RawTable, n_params_kind: str | None = None) -> Runs:
     if "metric" in data:
         notes += _scores_in(data, raw.frame[naming.file_columns["loss"]], problems)
     used = set(naming.file_columns.values())
-    data |= {name: raw.frame[name].array for name in raw.frame.columns if name not in used and name not in data}
+    rest = [name for name in raw.frame.columns if name not in used and name not in data and name not in COLUMNS]
+    data |= {name: raw.frame[name].array for name in rest}
     # Known columns first and in one order, so that tables print alike wherever they came from.
     order = [*(name for name in COLUMNS if name in data), *(name for name in data if name not in COLUMNS)]
     # Else pandas would look for a type of its own for text of any kind, and fail on halves of characters.

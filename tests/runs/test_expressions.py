@@ -96,3 +96,17 @@ def test_any_text_is_a_column_an_expression_or_refused(text):
     if found is not None:
         assert set(found.names) <= {"a", "b"}
         assert found.values(lambda name: np.array([2.0, 3.0])).size in (1, 2)
+
+
+@pytest.mark.parametrize("name", ["ptpp", "tpp", "base_tokens", "r", "lr_max", "replay", "fr_loss"])
+def test_an_ignored_column_is_no_setting_whatever_its_name_is(name):
+    """Names that are known were read all the same."""
+    table = pd.DataFrame({"run": [*"abcd"], "n_params": 1e8, "tokens": [1e8, 2e8] * 2, "loss": [2.0, 1.9, 2.1, 1.8]})
+    beside = table.assign(**{name: [3e9] * 4 if name == "base_tokens" else [0.1, 0.2, 0.3, 0.4]})
+    if name != "fr_loss":
+        assert {"ptpp", "replay", "lr_peak"} & set(read_runs(beside).frame.columns)
+    for ignored in (name, [name]):
+        runs = read_runs(beside, columns={"ignore": ignored})
+        assert not {"ptpp", "pt_tokens", "replay", "lr_peak"} & set(runs.frame.columns)
+    wide = table.rename(columns={"loss": "en_loss"}).assign(de_loss=2.0, fr_loss=1.0)
+    assert read_runs(wide, columns={"ignore": "fr_loss"}).evals == ("de", "en")
