@@ -340,6 +340,7 @@ def _risen(role: str, name: str, adapted: pd.DataFrame, base: Floats) -> Iterato
         of_old = adapted["replay"].to_numpy(dtype=float)
         trained &= of_old <= REPLAY_LEARNS if role == "target" else of_old >= REPLAY_LEARNS
     change = np.log(adapted["loss"].to_numpy(dtype=float) / base)[trained]
+    most = 0.0 if role == "target" and change.min(initial=1.0) > 0 else most  # no run learned what it was trained on
     risen = int(np.sum(change > most))
     if risen < max(LEAST_RISEN, MANY_RISEN * len(change)):
         return

@@ -414,8 +414,7 @@ def _between_pairs(rows: pd.DataFrame, code: npt.NDArray[np.intp], n: int) -> tu
     every = np.concatenate([*gaps.values()])
     if len(every) >= SURE_PAIRS and every.min() > 0:  # differences that all rise may differ, and are no error
         error = min(error, float(every.min()))
-    effect: Floats = np.linalg.lstsq(matrix, moves, rcond=None)[0]
-    return effect, error
+    return np.linalg.lstsq(matrix, moves, rcond=None)[0], error
 
 
 def _gaps(cells: pd.DataFrame, keys: Sequence[object], n: int) -> dict[tuple[int, int], Floats]:

@@ -59,6 +59,7 @@ def test_mistakes_are_noticed():
         (9411, 649, "size-out-of-line"),  # of three sizes the smallest, so that the largest seems off
         (9411, 862, "little-from-size"),  # the larger of two sizes learns the new corpus no better
         (8124, 775, "size-out-of-line"),  # base models of an unlearned corpus are not held beside adapted models
+        (9200, 129, "above-base"),  # three runs, none of which lowers the target loss
         (9411, 415, "outlier-rows"),  # larger base models alone are worse on a new corpus: no error before the mistake
     ],
 )
