@@ -136,11 +136,6 @@ def base_model_of(rows: AnyRows) -> Array:
     return np.asarray(np.unique(size + 1j * budget, return_inverse=True)[1].ravel())
 
 
-def n_runs_of(fit: Fit) -> int:
-    """Return how many runs were fitted."""
-    return int(fit.data["run"].nunique())
-
-
 def inflation(n_runs: int) -> float:
     """Return by what factor the variance of what the studies say grows with the runs."""
     return 1.0 + (n_runs / RUNS) ** 4
@@ -264,7 +259,7 @@ class _ByLaws:
         n, k = len(known.rows) - len(runs), len(runs)
         # Of points only what goes with the runs and the base models is asked for, never what goes with one another.
         mean, by_laws, together = moments(fit, known.prepare_points(fit), k + len(known.bases))
-        bases, unread, wider = slice(n + k, None), ~np.isfinite(mean[n + k :]), widening(n_runs_of(fit))
+        bases, unread, wider = slice(n + k, None), ~np.isfinite(mean[n + k :]), widening(fit.n_runs)
         variance, together = by_laws * wider, together * wider
         together[bases][unread], variance[bases][unread] = 0.0, 0.0
         together[:, k + np.flatnonzero(unread)] = 0.0
@@ -304,7 +299,7 @@ def amplitude(fit: Average, prior: StudyPrior) -> float:
     of_base = laws.together[:, :k] - laws.together[:, k + model]
     of_change = of_base[:k] - of_base[k + model]
     by_laws = laws.mean[:k] - laws.mean[k + model]
-    by_studies = inflation(n_runs_of(fit)) * doubt.matrix + JITTER * np.eye(k)
+    by_studies = inflation(fit.n_runs) * doubt.matrix + JITTER * np.eye(k)
     found = by_laws + of_change @ np.linalg.solve(of_change + by_studies, expected - by_laws)
     more = float(slope @ (found - expected)) / max(float(slope @ slope), 1e-12)
     return float(np.clip(1.0 + more, 1.0, MOST_AMPLITUDE))
@@ -321,7 +316,7 @@ def _conditioned(fit: Average, prior: StudyPrior, points: Columns) -> tuple[Arra
     expected, _, doubt = prior.changes(fit.role, trained, amplitude(fit, prior))
     surprise = expected - (mean[: n + k] - mean[base])
     doubt = doubt.at_trained(~silent)
-    grown = inflation(n_runs_of(fit))
+    grown = inflation(fit.n_runs)
     turned = together[:, :k] - together[:, of_run]
     of_runs = (turned[: n + k] - turned[base]) + grown * doubt.shared_with(slice(n, None))
     among = of_runs[n:] + np.diag(grown * doubt.own[n:] + JITTER)

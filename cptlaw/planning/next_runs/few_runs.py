@@ -107,8 +107,7 @@ class FewRuns:
         by_laws[unread], by_laws[:, unread] = 0.0, 0.0
         # Of base models from which only candidates start none is measured yet, however near it lies to one that was.
         read = np.isin(np.arange(u), np.delete(known.model, 1 + np.arange(len(candidates)))) & ~unread[n:]
-        of_study = amplitude(alone, fit.study_prior)
-        by_studies = fit.study_prior.changes(fit.role, known.rows, of_study)[2].matrix
+        by_studies = fit.study_prior.changes(fit.role, known.rows, amplitude(alone, fit.study_prior))[2].matrix
         whole = cls(
             by_laws,
             known.own_covariance(unread[n:]),
@@ -117,7 +116,7 @@ class FewRuns:
             np.where(read, known.near, 0.0),
             bases_inform_runs(fit),
             len(candidates),
-            int(fit.data["run"].nunique()),
+            fit.n_runs,
             noise,
             of_change,
         )
