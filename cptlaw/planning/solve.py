@@ -289,7 +289,9 @@ class Certificate:
 RelaxedBounds: TypeAlias = Mapping[str, tuple[Space, Callable[[Points], Array]]]
 
 
-def certificate(space: Space, limits: Sequence[Limit], nearest: Best, relaxed: RelaxedBounds) -> Certificate:
+def certificate(
+    space: Space, limits: Sequence[Limit], nearest: Best, relaxed: RelaxedBounds, certain: Sequence[Limit] = ()
+) -> Certificate:
     """Return why nothing in a space keeps the limits.
 
     Parameters
@@ -298,6 +300,8 @@ def certificate(space: Space, limits: Sequence[Limit], nearest: Best, relaxed: R
         The point that comes nearest to keeping them, or one near it where a grid was searched.
     relaxed
         Bounds of the space that may block too, each with the space that has none.
+    certain
+        The limits by the forecasts alone, where doubt about these makes them harder to keep, and dear to look at.
     """
     lowest, granted = {}, {}
     for limit in limits:
@@ -306,6 +310,8 @@ def certificate(space: Space, limits: Sequence[Limit], nearest: Best, relaxed: R
             granted[limit.name] = solution.value
         lowest[limit.name] = solution.value if solution.kept else solve(space, limit.reached).value
     for name, (larger, bound) in relaxed.items():
+        if certain and not solve(_added(space, larger), bound, certain).kept:
+            continue
         solution = solve(larger, bound, limits)
         if solution.kept:
             granted[name] = abs(solution.value)
@@ -317,3 +323,12 @@ def certificate(space: Space, limits: Sequence[Limit], nearest: Best, relaxed: R
     alone = [limit for limit in limits if lowest[limit.name] > limit.value]
     together = {limit.name: float(limit.reached(nearest.points)[0]) for limit in alone or limits}
     return Certificate(tuple(together), lowest, together)
+
+
+def _added(space: Space, larger: Space) -> Space:
+    """Return what a larger space has beyond a space, of which it moves one end of one range."""
+    axes = [
+        replace(new, low=old.high) if new.high > old.high else replace(new, high=old.low) if new.low < old.low else new
+        for old, new in zip(space.axes, larger.axes, strict=True)
+    ]
+    return replace(larger, axes=tuple(axes))

@@ -49,7 +49,10 @@ def planned(
     """
     best = search(limits)
     if not best.kept:
-        why = infeasible_fields(certificate(space, limits, best, {**relaxed, **mix.relaxed_bounds(space)}), limits)
+        sure = at_risk(limits, None) if mix.given.risk else ()
+        why = infeasible_fields(
+            certificate(space, limits, best, {**relaxed, **mix.relaxed_bounds(space)}, sure), limits
+        )
         why["best_reachable"] = {"target_loss": None, "forgetting": None, **why["best_reachable"]}
         refused = [*mix.findings, *beyond_fitted(mix, why["feasible_from"])]
         return make(findings=by_severity(refused), _mix=mix, **fixed_fields(mix), **why), best
