@@ -1,5 +1,7 @@
 """Many rows and many runs: the same answers as by the plain way, which is slow."""
 
+import tracemalloc
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +10,7 @@ import cptlaw as cl
 from cptlaw.fitting import fit_rows
 from cptlaw.fitting.checking import residuals
 from cptlaw.fitting.solving.blocks import independent_blocks, run_codes
+from cptlaw.fitting.solving.identifiability import null_directions
 from cptlaw.fitting.solving.objective import Objective
 from cptlaw.runs import data_errors
 from studies.speed.growth import table
@@ -109,3 +112,14 @@ def test_the_searched_rows_hold_every_level(monkeypatch):
     cl.fit("chinchilla", frame, on="target", starts=4, restraint="none")
     assert sizes[0][0] < fit_rows.MOST_SEARCHED
     assert sizes[0][1] == 6
+
+
+def test_directions_that_no_row_sees_take_no_more_memory_than_the_rows():
+    matrix = np.random.default_rng(0).normal(size=(20_000, 4))
+    matrix[:, 3] = matrix[:, 2]
+    tracemalloc.start()
+    found = null_directions(matrix, ["A", "B", "C", "D"])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert [sorted(one) for one in found] == [["C", "D"]]
+    assert peak < 20 * matrix.nbytes  # a square of the rows would be 5,000 times as much

@@ -61,7 +61,8 @@ def null_directions(matrix: Array, names: Sequence[str]) -> list[dict[str, float
     if live:
         scaled = matrix[:, ~silent] / heights[~silent]
         scaled = scaled / np.linalg.norm(scaled, axis=0)
-        _, singular, rows = np.linalg.svd(scaled, full_matrices=True)
+        # All directions, and no more of the rows than there are of these: with 30,000 of them all took 7 GB.
+        _, singular, rows = np.linalg.svd(scaled, full_matrices=len(scaled) < len(live))
         singular = np.concatenate([singular, np.zeros(len(live) - len(singular))])
         for value, row in zip(singular, rows, strict=True):
             if value <= RANK_TOLERANCE * singular[0]:
