@@ -156,7 +156,7 @@ def _derivatives(candidate: Law, frame: pd.DataFrame, rng: np.random.Generator) 
         for weight, column in zip((*amplitude, 1.0), problem.columns(at, order=2), strict=True):
             value += weight * column.value
             slopes[:, column.slopes] += weight * column.moves
-            for place, (i, j) in enumerate(column.curves, start=1 + len(column.slopes)):
+            for place, (i, j) in enumerate(column.slopes[column.curves], start=1 + len(column.slopes)):
                 for one, other in {(i, j), (j, i)}:
                     curves[:, one, other] += weight * column.parts[:, place]
         return value, slopes[:, problem.k :], curves[:, problem.k :, problem.k :]

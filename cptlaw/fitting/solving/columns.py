@@ -9,11 +9,15 @@ Axes: s = problems side by side, n = rows, v = coordinates (c, then z).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cptlaw.laws.calculus import Array, Computed, Jet
+
+NOWHERE = np.empty(0, dtype=np.intp)  # coordinates of what no shape moves
+NO_PAIRS = np.empty((0, 2), dtype=np.intp)
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +31,7 @@ class Column:
     slopes
         Coordinates of the first derivatives.
     curves
-        Pairs of coordinates of the second derivatives, (pairs, 2).
+        Pairs of the second derivatives, (pairs, 2), by their places in `slopes`.
     """
 
     parts: Array
@@ -40,17 +44,31 @@ class Column:
         if not isinstance(term, Jet):
             parts = np.empty((s, 1, n))
             parts[:, 0] = term
-            return cls(parts, np.empty(0, dtype=np.intp), np.empty((0, 2), dtype=np.intp))
-        curves = term.curves or {}
-        parts = np.empty((s, 1 + len(term.slopes) + len(curves), n))
-        for place, part in enumerate((term.value, *term.slopes.values(), *curves.values())):
-            parts[:, place] = part
-        pairs = np.array(list(curves), dtype=np.intp).reshape(-1, 2)
-        return cls(parts, np.array(list(term.slopes), dtype=np.intp), pairs)
+            return cls(parts, NOWHERE, NO_PAIRS)
+        curves, place = term.curves or {}, {index: i for i, index in enumerate(term.slopes)}
+        parts = np.empty((s, 1 + len(place) + len(curves), n))
+        for at, part in enumerate((term.value, *term.slopes.values(), *curves.values())):
+            parts[:, at] = part
+        pairs = np.array([(place[i], place[j]) for i, j in curves], dtype=np.intp) if curves else NO_PAIRS
+        return cls(parts, np.array(list(place), dtype=np.intp), pairs)
 
     def rows(self, taken: slice) -> Column:
         """Return the column at some of the rows."""
         return Column(self.parts[:, :, taken], self.slopes, self.curves)
+
+    def row_of_each(self, rows: NDArray[np.intp]) -> Column:
+        """Return the column at one row of each problem."""
+        return Column(self.parts[np.arange(len(rows)), :, rows][:, :, None], self.slopes, self.curves)
+
+    def along(self, coordinates: NDArray[np.intp]) -> Column:
+        """Return the column with derivatives by these coordinates, 0 where it has none."""
+        s, _, n = self.parts.shape
+        first, known = 1 + len(self.slopes), coordinates.tolist()
+        place = np.array([known.index(one) for one in self.slopes], dtype=np.intp)
+        parts = np.zeros((s, 1 + len(coordinates) + len(self.curves), n))
+        parts[:, 0], parts[:, 1 + place] = self.value, self.moves
+        parts[:, 1 + len(coordinates) :] = self.parts[:, first:]
+        return Column(parts, coordinates, place[self.curves])
 
     @property
     def value(self) -> Array:
@@ -62,26 +80,26 @@ class Column:
         """First derivatives, (s, slopes, n)."""
         return self.parts[:, 1 : 1 + len(self.slopes)]
 
-    def divided(self, scale: Scale) -> tuple[Array, NDArray[np.intp], Array]:
-        """Return the term over its scale, the coordinates that move it, and its first derivatives by them."""
-        value = self.value / scale.value[:, None]
-        moves = self.moves / scale.value[:, None, None]
-        if scale.slopes is None:
-            return value, self.slopes, moves
-        if not len(self.slopes):  # a term that is constant here, though not over the fitted rows
-            return value, scale.at, -scale.slopes[:, scale.at, None] * value[:, None, :]
-        # Subtracted row by row: over exponents near 0 little is left of two large numbers.
-        return value, self.slopes, moves - scale.slopes[:, self.slopes, None] * value[:, None, :]
+    def divided(self, scale: Scale, out: Array) -> Array:
+        """Return the term over its scale, written into `out`."""
+        return np.divide(self.value, scale.value[:, None], out=out)
 
-    def drawn(self, lever: Array, size: int) -> tuple[Array, Array, Array]:
-        """Return the sums over rows, each times its lever, of the value (s,), slopes (s, v) and curves (s, v, v)."""
-        sums = np.matmul(self.parts, lever[:, :, None])[:, :, 0]
-        first, found = 1 + len(self.slopes), np.zeros((len(sums), size, size))
-        slopes = np.zeros((len(sums), size))
-        slopes[:, self.slopes] = sums[:, 1:first]
-        i, j = self.curves.T
-        found[:, i, j] = found[:, j, i] = sums[:, first:]
-        return sums[:, 0], slopes, found
+    def slope_divided(self, scale: Scale, divided: Array, j: int) -> Array:
+        """Return the j-th first derivative of the term over its scale."""
+        result: Array = self.parts[:, 1 + j] / scale.value[:, None]
+        if scale.slopes is not None:
+            # Subtracted row by row: over exponents near 0 little is left of two large numbers.
+            result -= scale.slopes[:, j, None] * divided
+        return result
+
+    def drawn(self, lever: Array) -> tuple[Array, Array, Array]:
+        """Return the sums over rows, each times its lever, of value (s,), slopes (s, q) and curves (s, q, q)."""
+        sums, first = np.matmul(self.parts, lever[:, :, None])[:, :, 0], 1 + len(self.slopes)
+        found = np.zeros((len(sums), first - 1, first - 1))
+        if len(self.curves):
+            i, j = self.curves.T
+            found[:, i, j] = found[:, j, i] = sums[:, first:]
+        return sums[:, 0], sums[:, 1:first], found
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +113,7 @@ class Scale:
     at
         Coordinates that move it.
     slopes, curves
-        Relative derivatives, (s, v) and (s, v, v); None where the scale is a number.
+        Relative derivatives by these, (s, q) and (s, q, q); None where the scale is a number.
     """
 
     value: Array
@@ -104,34 +122,48 @@ class Scale:
     curves: Array | None = None
 
     @classmethod
-    def of(cls, column: Column, natural: bool, size: int) -> Scale:
+    def of(cls, column: Column, natural: bool) -> Scale:
         """Return the scale of a column; 1 where its amplitude is `natural`, having bounds of its own."""
-        value, none = column.value, column.slopes[:0]
+        value = column.value
         s, n = value.shape
         if natural:
-            return cls(np.ones(s), none)
+            return cls(np.ones(s), NOWHERE)
         if not len(column.slopes):
             mean = np.abs(value).mean(axis=1)
-            return cls(np.where(mean == 0, 1.0, mean), none)
+            return cls(np.where(mean == 0, 1.0, mean), NOWHERE)
         # A term that lowers the loss has the sign -1; its amplitude stays positive all the same.
-        sign = np.ones((s, n)) if value.min() >= 0 else np.sign(value)
-        mean, slopes, curves = column.drawn(sign / n, size)
+        lever = np.full((s, n), 1.0 / n) if value.min() >= 0 else np.sign(value) / n
+        mean, slopes, curves = column.drawn(lever)
         # A column that is zero in every row keeps its scale: there is nothing to divide by.
         mean = np.where(mean == 0, 1.0, mean)
         return cls(mean, column.slopes, slopes / mean[:, None], curves / mean[:, None, None])
+
+    @cached_property
+    def square(self) -> Array:
+        """Slopes by pairs, (s, q, q)."""
+        assert self.slopes is not None
+        return self.slopes[:, :, None] * self.slopes[:, None, :]
+
+    @cached_property
+    def bend(self) -> Array:
+        """Second derivatives of 1 / scale, relative to it, (s, q, q)."""
+        assert self.curves is not None
+        return np.asarray(2.0 * self.square - self.curves)
 
     def moves_amplitude(self, natural: Array, index: int, size: int, of_log: bool) -> tuple[Array, Array]:
         """Return how the natural amplitude c / scale, or its log, moves as the shapes do, (s, v) and (s, v, v).
 
         Derivatives by c alone are left to the caller.
         """
+        slopes, curves = np.zeros((len(natural), size)), np.zeros((len(natural), size, size))
         if self.slopes is None or self.curves is None:
-            return np.zeros((len(natural), size)), np.zeros((len(natural), size, size))
-        square = self.slopes[:, :, None] * self.slopes[:, None, :]
+            return slopes, curves
+        along = self.at[:, None], self.at
         if of_log:
-            return -self.slopes, square - self.curves
-        curves = natural[:, None, None] * (2.0 * square - self.curves)
-        mixed = -self.slopes / self.value[:, None]
-        curves[:, index] += mixed
-        curves[:, :, index] += mixed
-        return -natural[:, None] * self.slopes, curves
+            slopes[:, self.at] = -self.slopes
+            curves[:, *along] = self.square - self.curves
+            return slopes, curves
+        slopes[:, self.at] = -natural[:, None] * self.slopes
+        curves[:, *along] = natural[:, None, None] * self.bend
+        curves[:, index, self.at] = curves[:, self.at, index] = -self.slopes / self.value[:, None]
+        return slopes, curves

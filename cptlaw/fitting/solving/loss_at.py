@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cptlaw.fitting.solving.columns import Column, Scale
 from cptlaw.fitting.solving.problem import Problem
@@ -60,12 +61,14 @@ class LossAt:
         if scales is None:
             scales = problem.scales_of(columns if fitted is None else [one.rows(slice(fitted)) for one in columns])
         loss, slopes, amplitudes = np.zeros((s, n)), np.zeros((s, size, n)), np.empty((s, k))
-        for i, column in enumerate(columns[:k]):
-            value, at, moves = column.divided(scales[i])
-            loss += v[:, i, None] * value
-            slopes[:, i] = value
-            slopes[:, at] += v[:, i, None, None] * moves
-            amplitudes[:, i] = v[:, i] / scales[i].value
+        for i, scale in enumerate(scales):
+            if len(scale.at) > len(columns[i].slopes):  # a term that is constant here, though not over the fitted rows
+                columns[i] = columns[i].along(scale.at)
+            c, value = v[:, i, None], slopes[:, i]
+            loss += c * columns[i].divided(scale, value)
+            for j, at in enumerate(columns[i].slopes):
+                slopes[:, at] += c * columns[i].slope_divided(scale, value, j)
+            amplitudes[:, i] = v[:, i] / scale.value
         offset = columns[k]
         loss += offset.value
         slopes[:, offset.slopes] += offset.moves
@@ -76,25 +79,31 @@ class LossAt:
         columns = [one.rows(taken) for one in self.columns]
         return LossAt(self.value[:, taken], self.slopes[:, :, taken], self.amplitudes, columns, self.scales)
 
+    def row_of_each(self, rows: NDArray[np.intp]) -> LossAt:
+        """Return the loss at one row of each problem."""
+        each, columns = np.arange(len(rows)), [one.row_of_each(rows) for one in self.columns]
+        slopes = self.slopes[each, :, rows][:, :, None]
+        return LossAt(self.value[each, rows][:, None], slopes, self.amplitudes, columns, self.scales)
+
     def curvature(self, lever: Array) -> Array:
         """Return the second derivatives of the loss by the coordinates, summed over rows times a lever, (s, v, v)."""
         size = self.slopes.shape[1]
         found = np.zeros((len(lever), size, size))
         for i, column in enumerate(self.columns):
-            if i == len(self.scales):
-                found += column.drawn(lever, size)[2]
+            at = column.slopes
+            if not len(at):  # linear in its amplitude
                 continue
-            scale, amplitude = self.scales[i], self.amplitudes[:, i, None, None]
-            value, slopes, curves = column.drawn(lever, size)
-            mixed = slopes / scale.value[:, None]
-            if scale.slopes is not None and scale.curves is not None:
-                # (q/s)'' with the natural amplitude c/s: the scale moves along with the shapes.
-                cross = slopes[:, :, None] * scale.slopes[:, None, :]
-                square = scale.slopes[:, :, None] * scale.slopes[:, None, :]
-                bent = value[:, None, None] * (2.0 * square - scale.curves)
-                curves = curves - cross - cross.transpose(0, 2, 1) + bent
-                mixed = mixed - (value / scale.value)[:, None] * scale.slopes
-            found += amplitude * curves
-            found[:, i] += mixed
-            found[:, :, i] += mixed
+            value, slopes, curves = column.drawn(lever)
+            if i < len(self.scales):
+                scale = self.scales[i]
+                mixed = slopes / scale.value[:, None]
+                if scale.slopes is not None:
+                    # (q/s)'' with the natural amplitude c/s: the scale moves along with the shapes.
+                    cross = slopes[:, :, None] * scale.slopes[:, None, :]
+                    curves = curves - cross - cross.transpose(0, 2, 1) + value[:, None, None] * scale.bend
+                    mixed -= (value / scale.value)[:, None] * scale.slopes
+                curves *= self.amplitudes[:, i, None, None]
+                found[:, i, at] += mixed
+                found[:, at, i] += mixed
+            found[:, at[:, None], at] += curves
         return found

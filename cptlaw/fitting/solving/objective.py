@@ -16,7 +16,7 @@ from cptlaw.fitting.solving.huber import huber
 from cptlaw.fitting.solving.loss_at import LossAt
 from cptlaw.fitting.solving.priors import Penalty, squares
 from cptlaw.fitting.solving.problem import Problem
-from cptlaw.laws.calculus import Array, Letters
+from cptlaw.laws.calculus import Array
 
 SLOPE_STEP = 1e-4  # of the ratio, for the slope that monotone=soft penalises
 
@@ -27,28 +27,27 @@ class ForecastPenalty:
 
     Parameters
     ----------
-    x
-        The point, as `Law.bind` returns one row, or a point for each problem: columns of shape (s, 1).
+    rows
+        The law at the points.
+    beside
+        The rows of the objective, then these; None where inputs cannot be stacked, and then there is one point.
+    of
+        The point of each problem, (s,).
     log_loss
         Wanted log loss of each problem, (s,).
     weight
         Stiffness, in rows of data.
     """
 
-    x: Letters
+    rows: Problem
+    beside: Problem | None
+    of: NDArray[np.intp]
     log_loss: Array
     weight: float
 
     def take(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> ForecastPenalty:
         """Return the penalty on some of the problems."""
-        columns = vars(self.x)
-        if all(np.ndim(getattr(column, "value", column)) == 2 for column in columns.values()):
-            return ForecastPenalty(
-                Letters(**{name: column[rows] for name, column in columns.items()}),
-                self.log_loss[rows],
-                self.weight,
-            )
-        return replace(self, log_loss=self.log_loss[rows])
+        return replace(self, of=self.of[rows], log_loss=self.log_loss[rows])
 
     def squares(self, loss: LossAt, order: int) -> tuple[Array, Array, Array, Array]:
         """Return total (s,), gradient (s, v), Gauss-Newton matrix and Hessian (s, v, v), given the loss there."""
@@ -101,12 +100,13 @@ class Objective:
         With ``order`` 1 no second derivatives are taken, and the majorising matrix stands for the Hessian.
         """
         problem, delta, weights = self.problem, self.delta, self.weights
-        along, tilted = None if self.penalty is None else self.penalty.along, None
-        if along is None:
-            loss = LossAt.of(problem, v, order)
-        else:
-            both = LossAt.of(along.beside, v, order, fitted=problem.n)
-            loss, tilted = both.rows(slice(problem.n)), both.rows(slice(problem.n, None))
+        along, forecast = None if self.penalty is None else self.penalty.along, self.forecast
+        rows = problem if along is None else along.beside
+        taken = rows if forecast is None or forecast.beside is None else forecast.beside
+        loss = together = LossAt.of(taken, v, order, fitted=None if taken is problem else problem.n)
+        if taken is not problem:
+            loss = together.rows(slice(problem.n))
+        tilted = None if along is None else together.rows(slice(problem.n, rows.n))
         # A law of curves subtracts terms and may cross zero on its way; the logarithm then refuses the step by its
         # size.
         positive = np.maximum(loss.value, 1e-300)
@@ -125,11 +125,14 @@ class Objective:
         objective = cost.sum(axis=1)
         gradient = np.matmul(jacobian, psi[:, :, None])[:, :, 0]
         transposed = jacobian.transpose(0, 2, 1)
-        majoriser = (jacobian * majorising[:, None, :]) @ transposed
+        weighed = jacobian * majorising[:, None, :]
+        majoriser = weighed @ transposed
         # d2/dv2 of rho(log L): rho'' J J' and rho' (L''/L - J J'), of which the last part joins the first here.
-        hessian = (jacobian * (inside - psi)[:, None, :]) @ transposed if order > 1 else majoriser.copy()
         if order > 1:
+            hessian = np.multiply(jacobian, (inside - psi)[:, None, :], out=weighed) @ transposed
             hessian += loss.curvature(psi * inverse)
+        else:
+            hessian = majoriser.copy()
         result = {
             "objective": objective,
             "total": objective.copy(),
@@ -140,20 +143,22 @@ class Objective:
         if self.penalty is not None:
             _add(result, *squares(problem, v, self.penalty, loss.scales, tilted, order))
         result["unforced"] = result["total"].copy()
-        if self.forecast is not None:
-            at_point = LossAt.of(problem.moved_to(self.forecast.x), v, order, loss.scales)
-            _add(result, *self.forecast.squares(at_point, order))
+        if forecast is not None:
+            if forecast.beside is None:
+                there = LossAt.of(forecast.rows, v, order, loss.scales)
+            else:
+                there = together.row_of_each(rows.n + forecast.of)
+            _add(result, *forecast.squares(there, order))
         if self.rising:
             # A central difference in the ratio: a law's terms carry derivatives by parameters, and not by inputs.
             up, down = (LossAt.of(problem.at_ratio(sign * SLOPE_STEP), v, order, loss.scales) for sign in (1.0, -1.0))
             _add(result, *_rising(up, down, 0.5 / SLOPE_STEP / problem.loss, self.rising, order))
         total = result["total"]
         finite = np.isfinite(total) & np.isfinite(hessian).all(axis=(1, 2)) & np.isfinite(majoriser).all(axis=(1, 2))
-        total[~finite] = np.inf
-        # A start that is not finite stays where it is: a step of zero, refused, ends it.
-        for matrix in (hessian, majoriser):
-            matrix[~finite] = np.eye(problem.size)
-        gradient[~finite] = 0.0
+        if not finite.all():
+            # A start that is not finite stays where it is: a step of zero, refused, ends it.
+            total[~finite], gradient[~finite] = np.inf, 0.0
+            hessian[~finite] = majoriser[~finite] = np.eye(problem.size)
         return result
 
 

@@ -77,6 +77,21 @@ class Problem:
         moved.n = next(column.value.shape[-1] for column in vars(x).values() if isinstance(column, Positive))
         return moved
 
+    def beside(self, x: Letters) -> Problem:
+        """Return the law at the rows of the problem, then at others: a law costs by the call and hardly by the row."""
+        here = vars(self.x)
+        both = {name: (here[name], column) for name, column in vars(x).items()}
+        return self.moved_to(
+            Letters(
+                **{
+                    name: Positive(np.concatenate([one.value for one in pair]))
+                    if isinstance(pair[0], Positive)
+                    else np.concatenate(pair)
+                    for name, pair in both.items()
+                }
+            )
+        )
+
     def subset(self, rows: NDArray[np.int_]) -> Problem:
         """Return the same problem on some of its rows."""
         taken = copy.copy(self)
@@ -163,7 +178,7 @@ class Problem:
 
     def scales_of(self, columns: list[Column]) -> list[Scale]:
         """Return the mean size of each column with an amplitude: natural amplitude = c / scale."""
-        return [Scale.of(columns[i], bool(self.natural[i]), self.size) for i in range(self.k)]
+        return [Scale.of(columns[i], bool(self.natural[i])) for i in range(self.k)]
 
     def scales(self, z: Array) -> Array:
         """Return the divisors of the columns at z, shape (s, k)."""

@@ -88,18 +88,20 @@ def _evaluate(problem: Problem, z: Array) -> dict[str, Array]:
     s, n, k, m = len(z), problem.n, problem.k, problem.m
     weight = 1.0 / problem.loss
     *columns, offset = problem.columns(z)
-    divided = [one.divided(scale) for one, scale in zip(columns, problem.scales_of(columns), strict=True)]
-    column = np.empty((s, k, n))
-    for i, (value, _, _) in enumerate(divided):
-        column[:, i] = value * weight
+    scales = problem.scales_of(columns)
+    divided = np.empty((s, k, n))
+    for i, (one, scale) in enumerate(zip(columns, scales, strict=True)):
+        one.divided(scale, divided[:, i])
+    column = divided * weight
     # Relative errors: divided by the observed loss, a residual is that of the log loss to first order.
     target = 1.0 - offset.value * weight
     c = _non_negative(column, target, problem.c_low, problem.c_high)
     residual = np.einsum("sk,skn->sn", c, column) - target
     slope = np.zeros((s, m, n))
     slope[:, offset.slopes - k] = offset.moves
-    for i, (_, at, moves) in enumerate(divided):
-        slope[:, at - k] += c[:, i, None, None] * moves
+    for i, (one, scale) in enumerate(zip(columns, scales, strict=True)):
+        for j, at in enumerate(one.slopes):
+            slope[:, at - k] += c[:, i, None] * one.slope_divided(scale, divided[:, i], j)
     slope *= weight
     gradient = np.einsum("smn,sn->sm", slope, residual)
     normal = slope @ slope.transpose(0, 2, 1)

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from scipy import special
 
 from cptlaw.fitting.cached import cached, cached_in
 from cptlaw.fitting.solving.huber import FLOOR_ROWS, noise_variance, noise_weight
 from cptlaw.fitting.solving.identifiability import jacobian
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
-from cptlaw.fitting.solving.student import t_quantile
 from cptlaw.fitting.uncertainty.traces import BOTH_SIDES, Trace, Tracer, side_by_side
 from cptlaw.fitting.uncertainty.units import units_along
 from cptlaw.laws.calculus import Array, Letters, Positive
@@ -96,8 +96,7 @@ def profiles(
         # lies outside it.
         level = next((one for one in LEVELS if probability <= one * (1 + 1e-12)), probability)
         widest, limits = (
-            noise(fit).rise * np.array([t_quantile(one, nu) for nu in freedom]) ** 2 * effects
-            for one in (level, probability)
+            noise(fit).rise * special.stdtrit(freedom, 0.5 + 0.5 * one) ** 2 * effects for one in (level, probability)
         )
         traces = _traced(fit, x, chosen, level, widest, sides)
         for i, trace in zip(chosen, traces, strict=True):
@@ -145,7 +144,7 @@ def _from_other_traces(
     result, places = np.column_stack([centre[rows], centre[rows]]), _places(x)
     nearest = np.sum((places[rows][:, None] - places[chosen][None]) ** 2, axis=2).argmin(axis=1)
     for c, trace in enumerate(traces):
-        losses = Tracer.of(fit).log_losses(trace.at, here)
+        losses = Tracer.of(fit).log_losses(trace.parameters, here)
         allowed = trace.rise[:, None] <= limits[rows]
         result[:, 0] = np.minimum(result[:, 0], np.where(allowed, losses, np.inf).min(axis=0))
         result[:, 1] = np.maximum(result[:, 1], np.where(allowed, losses, -np.inf).max(axis=0))

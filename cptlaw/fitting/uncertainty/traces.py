@@ -43,6 +43,8 @@ class Trace:
     ----------
     at
         Coordinates of the places, (places, coordinates); the optima come first.
+    parameters
+        Of the law there, (places, parameters).
     log_loss
         The forecast there.
     rise
@@ -52,6 +54,7 @@ class Trace:
     """
 
     at: Array
+    parameters: Array
     log_loss: Array
     rise: Array
     finished: NDArray[np.bool_]
@@ -123,9 +126,10 @@ class Tracer:
         problem, k = self.goal.problem, self.goal.problem.k
         best = self.optima[0]
         gradients = jacobian(problem, best[:k], best[k:], at=rows)
-        there = self.log_losses(self.optima, rows)  # (optima, n)
+        named = problem.parameters(self.optima[:, :k], self.optima[:, k:])
+        there = self.log_losses(named, rows)  # (optima, n)
         finished = np.ones(len(self.optima), dtype=bool)
-        traces = [Trace(self.optima, there[:, i], self.rise, finished) for i in range(len(limits))]
+        traces = [Trace(self.optima, named, there[:, i], self.rise, finished) for i in range(len(limits))]
         centres = there[0]
         shifts = gradients @ self.inverse
         variance = np.maximum(np.sum(shifts * gradients, axis=1), 1e-300)
@@ -170,15 +174,14 @@ class Tracer:
             later = [np.zeros(0)] * len(traces)
         return traces
 
-    def log_losses(self, at: Array, rows: Letters) -> Array:
+    def log_losses(self, parameters: Array, rows: Letters) -> Array:
         """Return the log losses at places, (places, n); far out, a law with falling terms may cross 0."""
-        problem, law = self.goal.problem, self.goal.problem.law
-        result = problem.parameters(at[:, : problem.k], at[:, problem.k :])
-        named = law.fitted({name: result[:, [i]] for i, name in enumerate(law.parameters)})
+        law = self.goal.problem.law
+        named = law.fitted({name: parameters[:, [i]] for i, name in enumerate(law.parameters)})
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             losses = np.asarray(law.evaluate(named, rows), dtype=float)
-        size = problem.moved_to(rows).n
-        logs: Array = np.log(np.maximum(np.broadcast_to(losses, (len(at), size)), 1e-300))
+        size = self.goal.problem.moved_to(rows).n
+        logs: Array = np.log(np.maximum(np.broadcast_to(losses, (len(parameters), size)), 1e-300))
         return logs
 
     def _nearest(self, traces: list[Trace], of_row: NDArray[np.int_], wanted: Array) -> tuple[Array, Array]:
@@ -205,7 +208,11 @@ class Tracer:
         return np.where((total[1] < total[0])[:, None], guess, start)
 
     def _pulled_to(self, rows: Letters, of_row: NDArray[np.int_], wanted: Array) -> Objective:
-        return replace(self.goal, forecast=ForecastPenalty(at_rows(rows, of_row), wanted, STIFFNESS))
+        problem, penalty = self.goal.problem, self.goal.penalty
+        fitted = problem if penalty is None or penalty.along is None else penalty.along.beside
+        beside = fitted.beside(rows) if side_by_side(rows) else None
+        forecast = ForecastPenalty(problem.moved_to(rows), beside, of_row, wanted, STIFFNESS)
+        return replace(self.goal, forecast=forecast)
 
     def _descend(
         self, rows: Letters, of_row: NDArray[np.int_], wanted: Array, start: Array, ends: tuple[Array, Array]
@@ -216,14 +223,15 @@ class Tracer:
 
     def _add_ends(self, traces: list[Trace], rows: Letters, of_row: NDArray[np.int_], ended: newton.Descent) -> None:
         """Add where each descent ended to the trace of its row."""
-        at = np.concatenate([ended.c, ended.z], axis=1)
+        at, named = np.concatenate([ended.c, ended.z], axis=1), self.goal.problem.parameters(ended.c, ended.z)
+        there = self.log_losses(named, rows)[np.arange(len(at)), of_row]
         rise = ended.objective + penalty_of(self.goal.problem, at, self.goal.penalty) - self.least
         finished = ended.status != newton.OUT_OF_STEPS
         for i in np.unique(of_row):
             trace, mine = traces[i], of_row == i
-            there = self.log_losses(at[mine], _one(rows, i))[:, 0]
             trace.at = np.concatenate([trace.at, at[mine]])
-            trace.log_loss = np.concatenate([trace.log_loss, there])
+            trace.parameters = np.concatenate([trace.parameters, named[mine]])
+            trace.log_loss = np.concatenate([trace.log_loss, there[mine]])
             trace.rise = np.concatenate([trace.rise, rise[mine]])
             trace.finished = np.concatenate([trace.finished, finished[mine]])
 
@@ -242,17 +250,6 @@ def side_by_side(rows: Letters) -> bool:
         isinstance(column, Positive) or (isinstance(column, np.ndarray) and column.ndim == 1)
         for column in vars(rows).values()
     )
-
-
-def at_rows(rows: Letters, of_row: NDArray[np.int_]) -> Letters:
-    """Return the inputs of each problem's row: (problems, 1), or of the one row that all have, (1,)."""
-    if side_by_side(rows):
-        return Letters(**{name: column[of_row[:, None]] for name, column in vars(rows).items()})
-    return _one(rows, int(of_row[0]))
-
-
-def _one(rows: Letters, i: int) -> Letters:
-    return Letters(**{name: column[i : i + 1] for name, column in vars(rows).items()})
 
 
 def _requests_for(distance: Array, end: float, limit: float) -> Array:
