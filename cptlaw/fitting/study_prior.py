@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     from cptlaw.fitting.fit import Fit
 
 # The variance of what the studies say grows as 1 + (runs / RUNS)^4: laws were ahead of it wherever runs were many. From
-# MANY runs on it would move nothing that is printed, and is left out. That of laws grows as 1 + (RUNS / runs)^2, and
-# fewer than LEAST count as so many: what laws say of one run they say by their priors (`python -m studies few_runs`).
-RUNS, MANY, LEAST = 12.0, 30, 5.0
+# MANY runs on it would move nothing that is printed, and is left out. That of laws grows as 1 + (RUNS / runs)^2, less
+# towards MANY; fewer than LEAST count as so many, for what laws say of one run they say by their priors, and more than
+# MOST as so many, for most of them start from base models that others start from too (`python -m studies few_runs`).
+RUNS, MANY, LEAST, MOST = 12.0, 30, 5.0, 10.0
 MOST_AMPLITUDE = 10.0  # of a study, times the usual one
 CHUNK = 100  # base models whose points are computed side by side
 SAME = 1e-6  # relative difference up to which two sizes or budgets are one
@@ -144,9 +145,11 @@ def inflation(n_runs: int) -> float:
 def widening(n_runs: ArrayLike) -> Array:
     """Return by what factor the variance of laws grows: how sure they are of what few runs leave open is hardly known.
 
-    It falls with the runs.
+    It falls with the runs, to 1 where there are MANY.
     """
-    return np.asarray(1.0 + (RUNS / np.maximum(np.asarray(n_runs, dtype=float), LEAST)) ** 2)
+    runs = np.asarray(n_runs, dtype=float)
+    towards_many = np.clip((runs - MOST) / (MANY - MOST), 0.0, 1.0)
+    return np.asarray(1.0 + (RUNS / np.clip(runs, LEAST, MOST)) ** 2 * (1.0 - towards_many**4))
 
 
 def guessed_spread(base: pd.DataFrame) -> float:

@@ -44,6 +44,8 @@ SAME_CORPORA = (("en-fr-pilot", "en-fr-ladder", "docs-to-french"), ("docs-to-cod
 MORE = ("replay", "lr_peak", "lr_pretrain")  # inputs of a point beside its base model and tokens
 FADES = (4.0, 10.0, 20.0, 40.0, np.inf)
 LEAST = (1.0, 3.0, 5.0, 8.0)
+MOST = (8.0, 10.0, 15.0, 30.0)
+BETWEEN = (10, 28)  # runs of a third of the base models
 BY = ["table", "bases", "what"]
 
 
@@ -102,8 +104,11 @@ def forgetting_of(fit: Any, point: pd.Series[Any]) -> list[float]:
     return [np.nan if value is None else value for value in found]
 
 
-def draws(name: str, runs: Runs, count: int, most: int = 6) -> Iterator[Draw]:
-    """Yield so many draws of a table, of one to `most` runs, by both kinds, with all base models and their own."""
+def draws(name: str, runs: Runs, count: int, least: int = 1, most: int = 6) -> Iterator[Draw]:
+    """Yield so many draws of a table, of `least` to `most` runs, with all base models and their own.
+
+    Of both kinds; of more than one run at least, those of a third of the base models.
+    """
     rng = np.random.default_rng(sum(map(ord, name)))
     frame = runs.frame.assign(eval=runs.frame["eval"].astype(str))
     names = {role: next(one for one in runs.evals if runs.role(one) == role) for role in ROLES}
@@ -111,10 +116,14 @@ def draws(name: str, runs: Runs, count: int, most: int = 6) -> Iterator[Draw]:
     for i in range(count):
         kind, every = KINDS[i % 2], i // 2 % 2
         of = ends
-        if kind == KINDS[0]:
+        if least > 1:
+            models = ends[list(KEYS)].drop_duplicates()
+            chosen = models.sample(max(2, len(models) // 3), random_state=int(rng.integers(1 << 30)))
+            kind, of = KINDS[1], ends[from_bases_of(ends, chosen)]
+        elif kind == KINDS[0]:
             size, budget = ends[list(KEYS)].iloc[int(rng.integers(len(ends)))]
             of = ends[(ends["n_params"] == size) & (ends["ptpp"] == budget)]
-        chosen = of.sample(min(int(rng.integers(1, most + 1)), len(of)), random_state=int(rng.integers(1 << 30)))
+        chosen = of.sample(min(int(rng.integers(least, most + 1)), len(of)), random_state=int(rng.integers(1 << 30)))
         base = frame["tokens"] == 0
         if not every:
             base &= from_bases_of(frame, chosen)
@@ -174,8 +183,14 @@ class Judge:
     says: Mapping[str, Callable[[Any], Any]]
 
     @classmethod
-    def of(cls, count: int, data: Path | None, names: Sequence[str] = tuple(cpt_forecasts.TABLES)) -> Judge:
-        """Draw and fit, each table with what was learned from others."""
+    def of(
+        cls,
+        count: int,
+        data: Path | None,
+        names: Sequence[str] = tuple(cpt_forecasts.TABLES),
+        between: tuple[int, int] = (1, 6),
+    ) -> Judge:
+        """Draw and fit, each table with what was learned from others, of so many runs."""
         rows = None if data is None else learn_studies.everything(data)
         all_draws, says = {}, {}
         for name in names:
@@ -183,7 +198,7 @@ class Judge:
             says[name] = without(name, rows)
             with leaving_out(cpt_forecasts.TABLES[name]), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                all_draws[name] = list(draws(name, cpt_forecasts.load(name), count))
+                all_draws[name] = list(draws(name, cpt_forecasts.load(name), count, *between))
         return cls(all_draws, says)
 
     def forecasts(self, *changed: tuple[Any, str, Any]) -> pd.DataFrame:
@@ -257,13 +272,15 @@ def shown(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(**{name: table[name].map(how.format) for name, how in formats.items()})
 
 
-def tables(judge: Judge) -> dict[str, pd.DataFrame]:
-    """Return what the page shows."""
-    now = judge.forecasts()
+def tables(judge: Judge, of_more: Judge) -> dict[str, pd.DataFrame]:
+    """Return what the page shows, by draws of few runs and of more."""
+    now, of_more_now = judge.forecasts(), of_more.forecasts()
 
-    def candidates(module: Any, name: str, values: Sequence[float]) -> pd.DataFrame:
+    def candidates(
+        module: Any, name: str, values: Sequence[float], by: Judge = judge, now: pd.DataFrame = now
+    ) -> pd.DataFrame:
         chosen = getattr(module, name)
-        return left_out({f"{one:g}": now if one == chosen else judge.forecasts((module, name, one)) for one in values})
+        return left_out({f"{one:g}": now if one == chosen else by.forecasts((module, name, one)) for one in values})
 
     return {
         "forecasts": shown(summary(now)),
@@ -271,6 +288,8 @@ def tables(judge: Judge) -> dict[str, pd.DataFrame]:
         "runs": shown(summary(now, ["runs"])),
         "fades": candidates(forgetting_and_gain, "SIMILARITY_EFOLDS", FADES),
         "least": candidates(study_prior, "LEAST", LEAST),
+        "more": shown(summary(of_more_now, ["table"])),
+        "most": candidates(study_prior, "MOST", MOST, of_more, of_more_now),
     }
 
 
@@ -281,7 +300,8 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=4, help="of each table")
     parser.add_argument("--write", action="store_true", help="write the tables to studies/results")
     asked = parser.parse_args()
-    made = tables(Judge.of(asked.draws, asked.data))
+    of_more = Judge.of(2 * asked.draws, asked.data, between=BETWEEN)
+    made = tables(Judge.of(asked.draws, asked.data), of_more)
     print(show(made))
     if asked.write:
         write_result("few_runs", made, "python -m studies few_runs --data ../shared/data --write")

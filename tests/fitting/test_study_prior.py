@@ -133,8 +133,11 @@ def test_runs_that_gain_more_than_studies_have_it_are_in_more_doubt(factor):
     assert width >= as_usual if factor <= 1.0 else width > 1.5 * as_usual
 
 
-def test_from_fewer_than_five_runs_laws_are_as_unsure_as_from_five():
-    count = np.arange(1, 31)
+def test_laws_grow_sure_with_the_runs_from_five_to_ten_and_from_there_to_many():
+    count = np.arange(1, 41)
     wide = study_prior.widening(count)
     assert (wide[:5] == wide[4]).all()
-    assert (np.diff(wide[4:]) < 0).all()
+    assert (np.diff(wide[4:30]) < 0).all()
+    assert wide[19] > 0.9 * wide[9]
+    assert (wide[29:] == 1).all()  # no step where studies are no longer asked
+    assert np.abs(np.diff(wide[9:])).max() < 0.5
