@@ -119,8 +119,12 @@ def estimate(sweep: Sweep, workers: int) -> DryRun:
         "memory_bytes": lambda job: job.memory,
         "id": lambda job: job.id,
     }
-    # By columns: as many tuples as there are runs would take more memory than the table.
-    frame = pd.DataFrame({name: pd.Series([of_job(job) for job in runs]) for name, of_job in columns.items()})
+    # By columns: as many tuples as there are runs would take more memory than the table. Text as the objects that it
+    # is: pandas' own strings load 20 MB of another library first.
+    types = dict.fromkeys(("run", "kind", "id"), object)
+    frame = pd.DataFrame(
+        {name: pd.Series([of_job(job) for job in runs], dtype=types.get(name)) for name, of_job in columns.items()}
+    )
     notes = tuple(Finding("info", "recipe", note) for note in sweep.notes)
     return DryRun(frame, workers, speed, _memory_text(sweep), _merges_text(sweep), findings=notes)
 

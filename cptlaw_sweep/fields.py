@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Annotated, Any, TypeVar
 
 from cptlaw.errors import CptlawError, DataError, did_you_mean, name_hint, needed_for, quote
@@ -142,3 +142,19 @@ Named = Annotated[dict[str, T], BeforeValidator(_names)]
 def exact_share(value: float) -> str:
     """Return a share as an exact fraction, ``0.1`` as ``'1/10'``, so that rows are counted without rounding."""
     return str(Fraction(repr(value)).limit_denominator(1_000_000))
+
+
+def with_shared_keys(values: Plain) -> Plain:
+    """Return a dict that takes less than half the memory where there are many with the same keys in the same order."""
+    # Python keeps the names of attributes once for all instances of a class.
+    holder = _holder_of(tuple(values))()
+    for name, value in values.items():
+        setattr(holder, name, value)
+    result: Plain = vars(holder)
+    return result
+
+
+@cache
+def _holder_of(names: tuple[str, ...]) -> type:
+    """Return a class for dicts of these keys."""
+    return type("Values", (), {})

@@ -13,7 +13,7 @@ from typing import Any, cast
 from cptlaw.errors import DataError, name_hint
 from cptlaw.reading import existing_file, parse_yaml, read_utf8
 from cptlaw_sweep import given_models, tokenizers
-from cptlaw_sweep.fields import Plain, read_block
+from cptlaw_sweep.fields import Plain, read_block, with_shared_keys
 from cptlaw_sweep.jobs import Job, fingerprint_of
 from cptlaw_sweep.model_spec import Model, models_of
 from cptlaw_sweep.prepare import text_fingerprint
@@ -182,14 +182,14 @@ class Recipe:
         return Job(
             name=name,
             kind=kind,
-            definition={**shared["definition"], **definition},
+            definition=with_shared_keys({**shared["definition"], **definition}),
             needs=needs,
             tokens=tokens,
             flops=shared["flops"] * tokens,
             gpus=self.resources.gpus,
             memory=shared["memory"],
             checkpoint_seconds=self.asked.checkpoint_seconds,
-            columns={**shared["columns"], **columns},
+            columns=with_shared_keys({**shared["columns"], **columns}),
             places=shared["places"],
             run=shared["run"],
         )

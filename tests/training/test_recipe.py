@@ -1,4 +1,5 @@
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,8 @@ def test_what_runs_share_is_made_once_whatever_their_number(tmp_path, monkeypatc
     ):
         lengths = {(job.columns["model"], job.definition["steps"][1]) for job in runs}
         assert len({id(part(job)) for job in runs}) <= len(lengths) * len(value["adapt"])
+    for part in (runs[0].definition, runs[0].columns):  # keys of a dict are held once, too
+        assert sys.getsizeof(part) < 0.5 * sys.getsizeof(dict(part.items()))
     orders = {(job.columns["base"], job.columns["lr_peak"], *job.definition["steps"]) for job in runs}
     for part in ("steps", "phases"):
         assert len({id(job.definition[part]) for job in runs}) <= len(orders) * len(value["adapt"])
