@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cptlaw.planning.solve import Axis, Limit, Space, solve
+from cptlaw.planning.solve import Axis, Limit, Space, certificate, solve
 
 # Warnings of NumPy are errors in tests: a user must never see one.
 SPACE = Space((Axis("replay", 0.0, 1.0), Axis("tokens", 1e3, 1e6, log=True)))
@@ -32,3 +32,19 @@ def test_a_limit_may_be_infinite_over_part_of_the_space(beyond):
     nearest = solve(SPACE, bowl, [nowhere])
     assert not nearest.kept
     assert nearest.point["replay"] == pytest.approx(0.0, abs=1e-4)
+
+
+def test_at_risk_no_look_is_taken_where_the_forecasts_alone_refuse_what_a_wider_range_adds():
+    space, asked = Space((Axis("replay", 0.2, 0.5),)), []
+
+    def at_risk(points):
+        asked.append(points["replay"].min())
+        return 2.0 - points["replay"]
+
+    dear = Limit("max-forgetting", 1.0, at_risk)
+    sure = Limit("max-forgetting", 1.0, lambda points: 1.5 - points["replay"])
+    wider = {"min-replay": (space.widened(replay=(0.0, 0.5)), lambda points: -points["replay"])}
+    found = certificate(space, [dear], solve(space, at_risk), wider, [sure])
+    assert min(asked) == 0.2
+    assert found == certificate(space, [dear], solve(space, at_risk), wider)
+    assert min(asked) == 0.0
