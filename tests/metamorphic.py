@@ -29,7 +29,7 @@ import numpy as np
 import pandas as pd
 
 import cptlaw as cl
-from cptlaw.errors import FitError
+from cptlaw.errors import FitError, UsageError
 from cptlaw.schedules import read_schedules
 
 LADDERS = ("en-fr-pilot", "docs-to-code", "en-fr-ladder", "code-to-prose", "docs-to-manuals")
@@ -239,7 +239,7 @@ def _answer(question: Question, rows: pd.DataFrame | Path) -> tuple[np.ndarray[A
     """Return the answer, and what went wrong where it is none and the law was not refused."""
     try:
         return asked(question, rows), ""
-    except FitError:  # these rows do not determine this law: neither may the changed ones
+    except (FitError, UsageError):  # these rows do not determine this law, or it needs a role: changed ones neither
         return None, ""
     except Exception as error:  # noqa: BLE001  a defect, whatever it is, and the others are run too
         return None, f"{type(error).__name__}: {error}"[:200]
