@@ -4,6 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import cptlaw as cl
+from cptlaw.fitting import study_prior
 from cptlaw.fitting.base_models import KEYS
 from cptlaw.fitting.learned import forgetting_and_gain
 
@@ -31,6 +33,24 @@ def test_a_small_version_asks_other_base_models_under_other_numbers(few_runs):
     width = (now["hi_0.8"] - now["lo_0.8"])[now["what"] == "target"]
     narrower = (endless["hi_0.8"] - endless["lo_0.8"])[now["what"] == "target"]
     assert (narrower < width).all()
+
+
+def test_more_runs_are_of_a_third_of_the_base_models_and_others_are_asked(few_runs):
+    judge = few_runs.Judge.of(1, None, ("docs-to-manuals",), few_runs.BETWEEN)
+    (draw,) = judge.all_draws["docs-to-manuals"]
+    fitted = draw.fits["source"].data
+    least, most = few_runs.BETWEEN
+    assert least <= fitted["run"].nunique() == draw.n_runs <= most
+    models = fitted[list(KEYS)].drop_duplicates()
+    every = cl.examples.load("docs-to-manuals").frame[list(KEYS)].drop_duplicates()
+    assert 2 <= len(models) <= len(every) / 3
+    assert draw.asked[list(KEYS)].merge(models).empty
+    # Laws of more than ten runs count as ten: were they believed by their number, they would be surer.
+    now, by_number = judge.forecasts(), judge.forecasts((study_prior, "MOST", 30.0))
+    assert study_prior.MOST == 10.0
+    assert ((by_number["hi_0.8"] - by_number["lo_0.8"]) < (now["hi_0.8"] - now["lo_0.8"]))[
+        now["what"] == "source"
+    ].all()
 
 
 def forecasts(score):
