@@ -19,6 +19,7 @@ OFF = 5e-3  # by which shares may miss one
 SCALES = ("n_params", "tokens")
 
 # What a mix can change of a loss is of the order of a nat, and a share counts for somewhat less than in proportion.
+OF_LOSS = 0.4  # of the mean loss, which makes about a nat
 WORTH = Shape(1e-4, 1e4, start=(0.3, 30.0), usual=(1.0, 1.5, "log"))  # of a corpus
 BENT = Shape(0.02, 5.0, start=(0.1, 1.0), usual=(0.7, 0.5, "log"))  # exponent of a share
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from cptlaw.laws.base import EXPONENT
+import pandas as pd
+
+from cptlaw.laws.base import EXPONENT, Role
 from cptlaw.laws.calculus import Letters, Value, reciprocal
-from cptlaw.laws.corpora import BENT, WORTH, OfScale
+from cptlaw.laws.corpora import BENT, OF_LOSS, WORTH, OfScale
 from cptlaw.laws.described import Status
+from cptlaw.laws.parameters import UsualPrior
 
 
 class MixAdditive(OfScale):
@@ -40,6 +43,14 @@ class MixAdditive(OfScale):
         super().configure()
         self.shapes = self.shapes | dict.fromkeys(self.per_corpus("C"), WORTH)
         self.shapes |= dict.fromkeys(self.per_corpus("gamma"), BENT)
+
+    def usual_of(self, role: Role, frame: pd.DataFrame | None = None) -> dict[str, UsualPrior]:
+        """Return the usual priors; worths are one over what a mix changes, in any unit of the loss."""
+        known = super().usual_of(role, frame)
+        if frame is None:
+            return known
+        mean = 1.0 / (OF_LOSS * float(frame["loss"].mean()))
+        return known | {name: (mean, *known[name][1:]) for name in self.per_corpus("C")}
 
     def terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the constant, the terms of size and tokens, and the term of the mix, which has no amplitude."""

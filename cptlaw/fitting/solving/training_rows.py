@@ -20,7 +20,6 @@ from cptlaw.runs.schema import corpus_of
 from cptlaw.schedules import Schedule, SchedulesLike
 from cptlaw.units import counted
 
-_ALONG = ("run", "phase", "step", "loss")
 _TABLE_INPUTS = ("n_params", "tokens", "replay", "ptpp")
 
 
@@ -79,7 +78,7 @@ def training_rows(
         rows = (rows if where is None else rows.where(where)).without_empty_columns()
         rows.require([column for column in ("n_params",) if column in chosen.inputs])
         frame, known, notes = curve_rows(chosen, rows.frame, schedules, table.label)
-        return TrainingRows(chosen.for_rows(frame), in_order(frame, _ALONG), table.role(name), name, notes, known)
+        return TrainingRows(chosen.for_rows(frame), _run_by_run(frame), table.role(name), name, notes, known)
     if schedules is not None:
         raise UsageError(f"law {chosen.name} reads no schedules; --schedules goes with laws of loss curves.")
     chosen = chosen.for_table(rows.frame)
@@ -101,3 +100,9 @@ def training_rows(
         )
     frame = in_order(rows.frame, [*chosen.inputs, "loss", "run"])
     return TrainingRows(chosen, frame, table.role(name), name, findings)
+
+
+def _run_by_run(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of loss curves run by run, each along its steps; names of runs decide nothing."""
+    lowest = frame.groupby(frame["run"].astype(str))["loss"].transform("min")
+    return in_order(frame.assign(lowest=lowest), ("lowest", "run", "phase", "step", "loss")).drop(columns="lowest")
