@@ -70,7 +70,9 @@ def to_text(column: pd.Series) -> pd.Categorical:
     categories, code_of_word = np.unique(words.astype(str), return_inverse=True)
     if categories.size and categories[0] == "":
         categories, code_of_word = categories[1:], code_of_word - 1
-    return pd.Categorical.from_codes(np.append(code_of_word, -1)[codes], categories=categories.tolist())
+    # Code -1 marks a missing value and picks the last entry.
+    code_of_row = np.append(code_of_word, -1)[codes]
+    return pd.Categorical.from_codes(code_of_row, categories=categories.tolist())
 
 
 def hashable(column: pd.Series) -> pd.Series:

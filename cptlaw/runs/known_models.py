@@ -114,4 +114,5 @@ def models_named(raw: RawTable) -> RawTable:
 
 
 def _size_in(name: str) -> float | None:
-    return parse_quantity(found[0]) if len(found := _SIZE.findall(name)) == 1 else None
+    found = _SIZE.findall(name)
+    return parse_quantity(found[0]) if len(found) == 1 else None

@@ -392,25 +392,26 @@ def _between_pairs(rows: pd.DataFrame, code: npt.NDArray[np.intp], n: int) -> tu
     alike = [rows[name].astype(str) for name in ("ptpp", "replay", *KINDS, *mix_columns(rows.columns)) if name in rows]
     bins = [np.zeros(len(rows))]
     if "tokens" in rows.columns:
-        tokens = rows["tokens"].to_numpy(dtype=float)
+        # Ladders have the same tokens for each parameter, other designs the same tokens.
+        tokens, n_params = (rows[name].to_numpy(dtype=float) for name in ("tokens", "n_params"))
         with np.errstate(divide="ignore"):
-            bins = [np.round(5.0 * np.log(tokens / scale)) for scale in (rows["n_params"].to_numpy(dtype=float), 1.0)]
-    # Ladders have the same tokens for each parameter, other designs the same tokens.
+            bins = [np.round(5.0 * np.log(amount)) for amount in (tokens / n_params, tokens)]
     cells = pd.DataFrame({"loss": np.log(rows["loss"].to_numpy(dtype=float)), "size": code})
     by_bin = [_gaps(cells, [*(one.to_numpy() for one in alike), place], n) for place in bins]
     gaps = max(by_bin, key=lambda some: sum(map(len, some.values())))
     if not gaps:
         return None
-    known = [(i, j, float(np.median(one)), len(one)) for (i, j), one in gaps.items()]
-    matrix, moves = np.zeros((len(known), n)), np.array([move for _, _, move, _ in known])
-    for row, (i, j, _, count) in enumerate(known):
-        matrix[row, [i, j]] = -1.0, 1.0
-        matrix[row] *= math.sqrt(count)
-        moves[row] *= math.sqrt(count)
+    # The effects of the sizes are what best explains the median gap of each pair of sizes, by its number of gaps.
+    weights = np.sqrt([len(one) for one in gaps.values()])
+    moves = weights * [float(np.median(one)) for one in gaps.values()]
+    matrix = np.zeros((len(gaps), n))
+    for row, (smaller, larger) in enumerate(gaps):
+        matrix[row, [smaller, larger]] = -weights[row], weights[row]
     if np.linalg.matrix_rank(matrix) < n - 1:
         return None
     off = np.concatenate([one - np.median(one) for one in gaps.values()])
-    error = TIMES * max(1.4826 * float(np.median(np.abs(off))), 2 * SEED) / math.sqrt(min(c for *_, c in known))
+    spread = max(1.4826 * float(np.median(np.abs(off))), 2 * SEED)
+    error = TIMES * spread / float(weights.min())
     every = np.concatenate([*gaps.values()])
     if len(every) >= SURE_PAIRS and every.min() > 0:  # differences that all rise may differ, and are no error
         error = min(error, float(every.min()))

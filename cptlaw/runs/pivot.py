@@ -176,7 +176,8 @@ def _what_is_counted(raw: RawTable, amounts: Sequence[Amount]) -> tuple[bool, st
         return True, "replay", 1.0
     if all(one.per_param or one.value == 0 for one in amounts) and "n_params" in raw.taken:
         return False, "tokens", to_numbers(raw.frame[raw.taken["n_params"]])[0]
-    return False, "samples" if any(0 < one.value < LEAST_TOKENS for one in amounts) else "tokens", 1.0
+    few = any(0 < one.value < LEAST_TOKENS for one in amounts)
+    return False, "samples" if few else "tokens", 1.0
 
 
 def _rows_of_pivot(raw: RawTable, amounts: Sequence[Amount], shares: bool) -> pd.DataFrame:

@@ -52,7 +52,7 @@ class RawTable:
         names = [name for name in map(str, self.frame.columns) if name not in self.ignored]
         return name_columns(names, self.columns, self.label)
 
-    @property
+    @cached_property
     def ignored(self) -> frozenset[str]:
         """The columns that are no setting, as the user said: none is read as one, whatever its name is."""
         said = (self.columns or {}).get(IGNORE, [])

@@ -113,7 +113,8 @@ def values_beside_losses(raw: RawTable) -> RawTable:
     if not stated.any():
         return raw
     note = f"{int(stated.sum())} rows have no {taken['loss']!r} and a metric: theirs is read from {VALUE!r}"
-    return raw.reshaped(raw.frame.assign(**{taken["loss"]: loss.astype(object).where(~stated, value)}), note)
+    both = loss.astype(object).where(~stated, value)
+    return raw.reshaped(raw.frame.assign(**{taken["loss"]: both}), note)
 
 
 def joined_shares(raw: RawTable) -> RawTable:

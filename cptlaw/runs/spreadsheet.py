@@ -102,7 +102,8 @@ def _as_table(rows: list[list[object]], path: Path, label: str) -> RawTable:
     index = pd.Index(list(kept), name=ROW)
     frame = pd.concat([pd.Series(column, index=index, dtype=object).infer_objects() for column in columns], axis=1)
     frame.columns = pd.Index(names)
-    return RawTable(frame, label, path, notes=(f"{start} rows above the header are left out",) if start else ())
+    notes = (f"{start} rows above the header are left out",) if start else ()
+    return RawTable(frame, label, path, notes=notes)
 
 
 def _header(rows: list[list[object]], start: int) -> tuple[int, Sequence[object]]:

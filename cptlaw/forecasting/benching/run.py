@@ -141,9 +141,8 @@ def bench(
 
 
 def _names(given: str | Iterable[str] | None) -> list[str]:
-    if given is None:
-        return []
-    return [item.strip() for item in (given.split(",") if isinstance(given, str) else given) if item.strip()]
+    items = given.split(",") if isinstance(given, str) else (given or ())
+    return [item.strip() for item in items if item.strip()]
 
 
 def _known_splits() -> list[str]:
