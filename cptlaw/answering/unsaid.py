@@ -9,7 +9,6 @@ import numpy as np
 from cptlaw.answering.next_runs import INTERVAL
 from cptlaw.answering.result import UsefulOption
 from cptlaw.fitting.auto.average import Average
-from cptlaw.fitting.cached import Cache
 from cptlaw.fitting.learned.forgetting_and_gain import SHIFTS, typical_peak
 from cptlaw.fitting.study_prior import StudyPrior
 from cptlaw.planning import MixPlan
@@ -29,11 +28,8 @@ def most_useful_option(planned: MixPlan, role: str) -> UsefulOption | None:
     above, average, prior = mix.forgetting if role == "source" else None, loss.fit, loss.fit.study_prior
     point = {name: np.array([getattr(planned, name)]) for name in ("replay", "tokens")}
 
-    # What the runs alone say is the same whatever is said beside them.
-    of_runs: Cache = {(Average.of_runs_alone.__qualname__,): average.of_runs_alone()}
-
     def width(known: StudyPrior) -> float:
-        one = replace(loss, fit=replace(average, study_prior=known, _cache={**of_runs}))
+        one = replace(loss, fit=average.with_study_prior(known))
         half = one.half_width(point, INTERVAL)
         if above is not None:
             half = replace(above, shared=above.shared and one).half_width(point, half, INTERVAL)

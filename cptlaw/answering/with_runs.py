@@ -158,7 +158,7 @@ def _with_study(fitted: Fit, about: StudyPrior | None) -> Fit:
     if about is None or not isinstance(fitted, Average) or fitted.study_prior is None:
         return fitted
     prior = replace(fitted.study_prior, lr_pretrain=about.lr_pretrain, unread=about.unread)
-    return fitted if prior == fitted.study_prior else replace(fitted, study_prior=prior, _cache={})
+    return fitted if prior == fitted.study_prior else fitted.with_study_prior(prior)
 
 
 def _merge_and_adapter_runs(question: Asked, fits: Mapping[str, Fit], plan: MixPlan) -> tuple[Mapping[str, Any], ...]:

@@ -48,9 +48,18 @@ def cached(
     @wraps(function)
     def known(fit: FitWithCache, *more: *More) -> Stat:
         fit = cast(FitWithCache, fit._cache.get(ORIGINAL, fit))
-        return cached_in(fit._cache, (function.__qualname__, *more), partial(function, fit, *more))
+        return cached_in(fit._cache, _key(function, *more), partial(function, fit, *more))
 
     return known
+
+
+def cache_with(function: Callable[[FitWithCache], Stat], result: Stat) -> Cache:
+    """Return the cache of a fit of which the result of one `cached` function is known."""
+    return {_key(function): result}
+
+
+def _key(function: Callable[..., object], *more: object) -> object:
+    return (function.__qualname__, *more)
 
 
 def cached_in(cache: Cache, key: object, read: Callable[[], Stat]) -> Stat:

@@ -47,6 +47,18 @@ def test_a_point_is_forecast_alike_alone_and_among_others(fit):
     assert together[:, :40] == pytest.approx(alone, rel=1e-9)
 
 
+def test_what_is_said_of_a_study_leaves_what_its_runs_alone_say(fit):
+    said = replace(fit.study_prior, shift="code")
+    told = fit.with_study_prior(said)
+    assert told.study_prior == said
+    assert told.of_runs_alone() is fit.of_runs_alone()
+    again = replace(fit, study_prior=said, _cache={})
+    for one in (told, told.with_study_prior(fit.study_prior)):
+        expected = (again if one is told else fit).log_quantiles(points(3), [0.05, 0.5])
+        assert one.log_quantiles(points(3), [0.05, 0.5]) == pytest.approx(expected, abs=1e-12)
+    assert not np.allclose(told.predict(points(3)), fit.predict(points(3)))
+
+
 def test_moments_are_those_of_the_posterior(fit):
     rows = fit.prepare_points(points(12))
     mean, covariance = fit.posterior(rows, measured=False)

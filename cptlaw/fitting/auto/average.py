@@ -14,7 +14,7 @@ import pandas as pd
 from cptlaw.findings import Finding
 from cptlaw.fitting.asked_rows import known_at
 from cptlaw.fitting.base_models import KEYS, OF_TARGET, BaseErrors
-from cptlaw.fitting.cached import Cache, cached, cached_in
+from cptlaw.fitting.cached import Cache, cache_with, cached, cached_in
 from cptlaw.fitting.doubt import LEAST_WEIGHT
 from cptlaw.fitting.fit import Fit, HalfWidths
 from cptlaw.fitting.law_fit import LawFit
@@ -171,6 +171,10 @@ class Average(Fit):
     def of_runs_alone(self) -> Average:
         """Return the average without what studies of others add to it."""
         return replace(self, study_prior=None, _cache={})
+
+    def with_study_prior(self, prior: StudyPrior) -> Average:
+        """Return the average beside another prior of studies; what its runs alone say is not computed again."""
+        return replace(self, study_prior=prior, _cache=cache_with(Average.of_runs_alone, self.of_runs_alone()))
 
     def _half_widths(self, frame: Columns, coverage: float, last: Cache) -> HalfWidths:
         *of_loss, noise = super()._half_widths(frame, coverage, last)
