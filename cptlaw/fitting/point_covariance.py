@@ -56,7 +56,7 @@ def covariance_parts(fit: Fit, rows: AnyRows, last: int | None = None) -> dict[s
         nothing = np.zeros_like(eye)
         return dict.fromkeys(PARTS, nothing) | {"parameters": np.full_like(nothing, np.inf)}
     forms, parameters, beyond, noise = fit.half_widths(rows, ONE_SD)
-    scatter = float(noise[0]) ** 2 if len(noise) else 0.0
+    scatter = np.outer(noise, noise[across])
     same_base = _same_base(rows, across) if set(KEYS) <= set(rows.columns) else eye.astype(bool)
     shared = SHARED_ERROR if "ptpp" in fit.data.columns else 0.0
 

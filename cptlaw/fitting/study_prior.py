@@ -11,8 +11,8 @@ Axes: n = points, k = runs, u = base models.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from cptlaw.fitting.base_models import KEYS, LOSS, coordinates, measured_bases, nearness
 from cptlaw.fitting.cached import cached
 from cptlaw.fitting.learned.forgetting_and_gain import UNLIKE, Doubt, Outcome, changes
-from cptlaw.fitting.point_covariance import last_points, moments, usual_inputs
+from cptlaw.fitting.point_covariance import ONE_SD, last_points, moments, usual_inputs
 from cptlaw.laws.base import Role
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.inputs import AnyRows, Columns
@@ -103,10 +103,31 @@ class StudyPrior:
         return cls(shift=shift, unread=bool(saved["unread"]), **number)
 
 
-def with_studies(fit: Average, prior: StudyPrior, rows: Columns) -> tuple[Array, Array, Array]:
-    """Return what studies add to log losses, a factor on their standard deviation, and that of changes, (n,) each.
+class ByStudies(NamedTuple):
+    """What studies make of the forecasts of laws at points, (n,) each.
 
-    The last is the standard deviation of the log of a loss over its base model's, relative to that of the log loss.
+    Parameters
+    ----------
+    added
+        To log losses.
+    left
+        A factor on the standard deviation of log losses.
+    of_change
+        The standard deviation of the log of a loss over its base model's, relative to that of the log loss.
+    noise, noise_of_change
+        Factors on what measuring a loss adds, to its interval and to that of the change: studies speak of measured
+        losses, and where they alone are sure of one, what runs scatter about laws adds nothing.
+    """
+
+    added: Array
+    left: Array
+    of_change: Array
+    noise: Array
+    noise_of_change: Array
+
+
+def with_studies(fit: Average, prior: StudyPrior, rows: Columns) -> ByStudies:
+    """Return what studies make of the forecasts of laws.
 
     Parameters
     ----------
@@ -115,7 +136,7 @@ def with_studies(fit: Average, prior: StudyPrior, rows: Columns) -> tuple[Array,
     rows
         Points, as `Fit.prepare_points` returns them.
     """
-    added, left, of_change = np.zeros(len(rows)), np.ones(len(rows)), np.ones(len(rows))
+    result = ByStudies(np.zeros(len(rows)), *np.ones((4, len(rows))))
     model = base_model_of(rows)
     # What is said of a point does not depend on what else is asked: a loss that is given with it, or that of a base
     # model near its own, is no word on points of other base models.
@@ -126,8 +147,9 @@ def with_studies(fit: Average, prior: StudyPrior, rows: Columns) -> tuple[Array,
     parts = np.where(alone, -1 - np.unique(model + 1j * given, return_inverse=True)[1].ravel(), model // CHUNK)
     for part in np.unique(parts):
         places = np.flatnonzero(parts == part)
-        added[places], left[places], of_change[places] = _conditioned(fit, prior, rows.take(places))
-    return added, left, of_change
+        for whole, of_part in zip(result, _conditioned(fit, prior, rows.take(places)), strict=True):
+            whole[places] = of_part
+    return result
 
 
 def base_model_of(rows: AnyRows) -> Array:
@@ -234,6 +256,14 @@ def noise_of_base(near: ArrayLike, variance: ArrayLike) -> Array:
     return np.asarray(MEASURED**2 + np.asarray(variance) * (1.0 - near) / np.maximum(near, JITTER))
 
 
+def of_measured(doubt: Doubt, near: Array) -> Doubt:
+    """Return the doubt of changes from base models that were measured, by so much, 0 to 1, (n,).
+
+    What measuring a base model adds is in what studies differ by in each change; here all runs of one share it.
+    """
+    return replace(doubt, own=np.maximum(doubt.own - MEASURED**2 * near, 0.0))
+
+
 @dataclass(frozen=True, eq=False)
 class _ByLaws:
     """What laws and measured base models say of log losses: of points, runs and base models, one below the other.
@@ -299,6 +329,7 @@ def amplitude(fit: Average, prior: StudyPrior) -> float:
     laws, k = _ByLaws.of(fit), len(last_points(fit))
     model = laws.known.model[:k]
     expected, slope, doubt = prior.changes(fit.role, laws.known.rows)
+    doubt = of_measured(doubt, laws.known.near[model])
     of_base = laws.together[:, :k] - laws.together[:, k + model]
     of_change = of_base[:k] - of_base[k + model]
     by_laws = laws.mean[:k] - laws.mean[k + model]
@@ -308,7 +339,7 @@ def amplitude(fit: Average, prior: StudyPrior) -> float:
     return float(np.clip(1.0 + more, 1.0, MOST_AMPLITUDE))
 
 
-def _conditioned(fit: Average, prior: StudyPrior, points: Columns) -> tuple[Array, Array, Array]:
+def _conditioned(fit: Average, prior: StudyPrior, points: Columns) -> ByStudies:
     laws = _ByLaws.of(fit, points)
     n, k, both = len(points), len(last_points(fit)), laws.known.rows
     mean, variance, together = laws.mean, laws.variance, laws.together
@@ -318,7 +349,7 @@ def _conditioned(fit: Average, prior: StudyPrior, points: Columns) -> tuple[Arra
     trained = both.assign(tokens=np.where(silent, 1.0, both["tokens"]))
     expected, _, doubt = prior.changes(fit.role, trained, amplitude(fit, prior))
     surprise = expected - (mean[: n + k] - mean[base])
-    doubt = doubt.at_trained(~silent)
+    doubt = of_measured(doubt.at_trained(~silent), laws.known.near[model])
     grown = inflation(fit.n_runs)
     turned = together[:, :k] - together[:, of_run]
     of_runs = (turned[: n + k] - turned[base]) + grown * doubt.shared_with(slice(n, None))
@@ -336,14 +367,18 @@ def _conditioned(fit: Average, prior: StudyPrior, points: Columns) -> tuple[Arra
     # A loss and its base model's are in doubt together: their difference has less of it than each.
     reach_of_change = np.column_stack([of_change, turned[:n] - turned[base[:n]]])
     found = np.column_stack([surprise[:n], np.tile(surprise[n:], (n, 1))])
-    pull = np.linalg.solve(matrix, np.stack([found, reach, reach_of_change], axis=2))
+    asked = np.broadcast_to(np.eye(k + 1)[0], found.shape)
+    pull = np.linalg.solve(matrix, np.stack([found, reach, reach_of_change, asked], axis=2))
     kept = np.maximum(variance[own] - np.einsum("np,np->n", reach, pull[:, :, 1]), 0.0)
     of_change = np.maximum(of_change - np.einsum("np,np->n", reach_of_change, pull[:, :, 2]), 0.0)
     left = np.sqrt(kept / np.maximum(laws.by_laws[own], 1e-12))
     # A point without tokens is its base model, and a measured one is what was measured, not what the laws say.
     centre = np.where(silent[:n] & np.isfinite(mean[:n]), mean[base[:n]], mean[:n])
     added = centre - mean[:n] + np.einsum("np,np->n", reach, pull[:, :, 0])
-    return added, left, np.sqrt(of_change / np.maximum(kept, 1e-12))
+    # With the noise of a measurement in what laws say of the point, and not of its base model: how much more is left.
+    scattered = 1.0 / np.sqrt(1.0 + fit.scatter(ONE_SD) ** 2 * pull[:, 0, 3])
+    noise, noise_of_change = (np.where(silent[:n], 1.0, (1.0 - pull[:, 0, i]) * scattered) for i in (1, 2))
+    return ByStudies(added, left, np.sqrt(of_change / np.maximum(kept, 1e-12)), noise, noise_of_change)
 
 
 def base_losses(fit: Fit, models: Columns) -> tuple[Array, Array]:

@@ -231,9 +231,9 @@ def test_the_next_run_narrows_forgetting_by_what_it_promises(of_one_size, model)
 
 
 def change_variance(fit, asked):
-    """Variance of the log of a loss over its base model's, without the noise of measuring it."""
+    """Variance of the log of a measured loss over its base model's."""
     half = fit.log_quantiles(asked, [0.5, 0.5 + 0.5 * ONE_SD])
-    return float(fit.half_width_of_change(asked, half[1] - half[0], ONE_SD)[0] ** 2 - fit.scatter(ONE_SD) ** 2)
+    return float(fit.half_width_of_change(asked, half[1] - half[0], ONE_SD)[0] ** 2)
 
 
 def test_the_option_that_would_narrow_most_is_named_with_how_much(of_one_size):
@@ -258,11 +258,9 @@ def test_next_runs_start_from_the_doubt_of_the_forecast(of_one_size, model, role
     # Its algebra is that of `study_prior`, with candidates among the runs: without any the two are one number.
     fit = cl.fit(of_one_size, on=role)
     asked, candidate = at(model), at((1.24e9, 7258.0645)).assign(tokens=2e9)
-    loss, change = (
-        FewRuns.of(fit, asked, candidate, noise=1e-6, floor=0.0, of_change=one).variance for one in (False, True)
-    )
-    *of_loss, _ = fit.half_widths(asked, ONE_SD)
-    assert loss == pytest.approx(sum(float(part[0]) ** 2 for part in of_loss), rel=1e-6)
+    noise = fit.scatter(ONE_SD) ** 2
+    loss, change = (FewRuns.of(fit, asked, candidate, noise=noise, of_change=one).variance for one in (False, True))
+    assert loss == pytest.approx(sum(float(part[0]) ** 2 for part in fit.half_widths(asked, ONE_SD)), rel=1e-6)
     assert change == pytest.approx(change_variance(fit, asked), rel=1e-6)
 
 
@@ -271,13 +269,12 @@ def test_an_evaluation_of_the_base_model_narrows_as_the_forecast_does(model):
     # From the same calculation as what runs narrow: what is measured is given to the forecast.
     runs = cl.read_runs(FEW[FEW["tokens"] > 0])
     fit, asked = cl.fit(runs, on="source"), at(model)
-    open_still = FewRuns.of(fit, asked, asked, noise=1e-6, floor=0.0, of_change=True)
+    open_still = FewRuns.of(fit, asked, asked, noise=fit.scatter(ONE_SD) ** 2, of_change=True)
     assert open_still.variance == pytest.approx(change_variance(fit, asked), rel=1e-6)
-    *of_loss, _ = fit.half_widths(asked.assign(base_loss=2.5), ONE_SD)
-    known = sum(float(part[0]) ** 2 for part in of_loss)
+    known = sum(float(part[0]) ** 2 for part in fit.half_widths(asked.assign(base_loss=2.5), ONE_SD))
     assert open_still.with_base().variance == pytest.approx(known, rel=1e-6)
     # What a measured base loss errs by itself, as two seeds do, is all that it adds.
-    assert known < open_still.variance + study_prior.MEASURED**2 + 1e-9
+    assert known < open_still.variance + study_prior.MEASURED**2
 
 
 @pytest.mark.parametrize("model", [(1.24e9, 7258.0645), (2.5e9, 7258.0645), (8.03e9, 1867.995)])
@@ -286,7 +283,7 @@ def test_a_measured_base_model_never_makes_forgetting_less_sure(of_one_size, mod
     fit, asked = cl.fit(of_one_size, on="source"), at(model)
     loss = float(fit.predict(asked.assign(tokens=0.0))[0])
     low, high = fit.log_quantiles(asked.assign(base_loss=loss), [0.5, 0.5 + 0.5 * ONE_SD])
-    assert (high - low)[0] ** 2 < change_variance(fit, asked) + fit.scatter(ONE_SD) ** 2 + study_prior.MEASURED**2
+    assert (high - low)[0] ** 2 < change_variance(fit, asked) + study_prior.MEASURED**2
 
 
 def test_the_covariance_of_runs_and_base_models_is_one(of_one_size):

@@ -92,15 +92,20 @@ def test_runs_of_one_size_leave_a_far_larger_model_as_sure_as_studies_do():
         lr_peak=table["peak_lr"],
     )
     model = {"n_params": 1e10, "ptpp": 30.0, "lr_peak": 3e-4}
-    asked = pd.DataFrame([{**model, "tokens": 3.15e11, "replay": 0.05}])
-    fits = [cl.fit(None, on="source", n_params=1e10, ptpp=30.0, shift="near", base_source_loss=1.75)]
+    asked = pd.DataFrame([{**model, "tokens": 3.15e11, "replay": replay} for replay in (0.0, 0.05, 0.25, 0.5, 0.7)])
+    known = {"n_params": 1e10, "ptpp": 30.0, "base_source_loss": 1.75, "base_target_loss": 2.24}
+    fits = [cl.fit(None, on="source", shift="near", **known)]
     bases = rows["tokens"] == 0
     for runs in (["sp405_r5"], ["sp405_r0", "sp405_r5", "sp405_r50"], sorted(set(rows["run"]))):
         fits.append(cl.fit(rows[bases | rows["run"].isin(runs)], on="source", shift="near"))
-    measured, of_loss = (
-        [float(np.diff(one.log_quantiles(asked, [0.05, 0.95], noise), axis=0)[0, 0]) for one in fits]
-        for noise in (True, False)
+    for noise in (True, False):
+        of_loss = np.array([np.diff(one.log_quantiles(asked, [0.05, 0.95], noise), axis=0)[0] for one in fits])
+        assert (of_loss[1:] < of_loss[0]).all()
+    # Forgetting too: what six runs scatter about laws, .8 % by three degrees of freedom, made it wider from 5 % on.
+    of_change = np.array(
+        [
+            one.half_width_of_change(asked, one.log_quantiles(asked, [0.95])[0] - np.log(one.predict(asked)), 0.9)
+            for one in fits[1:]
+        ]
     )
-    assert (np.array(of_loss[1:]) < of_loss[0]).all()
-    # A measured loss scatters, and six runs show by how much the laws miss them: they are still surer than none.
-    assert max(measured[1:]) < measured[0]
+    assert (2.0 * of_change < of_loss[0]).all()

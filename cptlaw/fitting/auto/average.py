@@ -24,7 +24,7 @@ from cptlaw.fitting.rollouts import Rollout
 from cptlaw.fitting.shared_error import SharedError, UndertrainedBase
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
 from cptlaw.fitting.solving.open_rates import with_rates
-from cptlaw.fitting.study_prior import StudyPrior, with_studies
+from cptlaw.fitting.study_prior import ByStudies, StudyPrior, with_studies
 from cptlaw.fitting.weights import RolloutScores
 from cptlaw.laws.base import Role
 from cptlaw.laws.calculus import Array
@@ -145,13 +145,13 @@ class Average(Fit):
     def predict(self, frame: Points) -> Array:
         """Return the forecast loss of each row, (n,): the laws' weighted mean, less what they miss of base models."""
         rows = Columns.of(self.completed(frame))
-        values: Array = self._without_bases(rows) * np.exp(self._study_correction(rows)[0] + self.bases().at(rows))
+        values: Array = self._without_bases(rows) * np.exp(self._by_studies(rows).added + self.bases().at(rows))
         return values
 
-    def _study_correction(self, rows: Columns) -> tuple[Array, Array, Array]:
-        """Return what studies add to log losses, a factor on their doubt, and that of changes beside it, (n,) each."""
+    def _by_studies(self, rows: Columns) -> ByStudies:
+        """Return what studies make of the forecasts at rows; nothing, where they do not speak."""
         if self.study_prior is None or not {*KEYS, "tokens"} <= set(rows.columns):
-            return np.zeros(len(rows)), np.ones(len(rows)), np.ones(len(rows))
+            return ByStudies(np.zeros(len(rows)), *np.ones((4, len(rows))))
         read = partial(with_studies, self.of_runs_alone(), self.study_prior, rows)
         return cached_in(known_at(self, rows), "studies", read)
 
@@ -164,8 +164,9 @@ class Average(Fit):
         """Return the half-width of the log of a loss over its base model's, (n,), given that of the log loss."""
         if self.study_prior is None:
             return None
-        ratio, noise = self._study_correction(Columns.of(self.completed(rows)))[2], self.scatter(coverage)
-        return np.asarray(np.hypot(ratio * np.sqrt(np.maximum(half_width**2 - noise**2, 0.0)), noise), dtype=float)
+        said, scatter = self._by_studies(Columns.of(self.completed(rows))), self.scatter(coverage)
+        of_loss = np.sqrt(np.maximum(half_width**2 - (said.noise * scatter) ** 2, 0.0))
+        return np.asarray(np.hypot(said.of_change * of_loss, said.noise_of_change * scatter), dtype=float)
 
     @cached
     def of_runs_alone(self) -> Average:
@@ -178,9 +179,9 @@ class Average(Fit):
 
     def _half_widths(self, frame: Columns, coverage: float, last: Cache) -> HalfWidths:
         *of_loss, noise = super()._half_widths(frame, coverage, last)
-        left = self._study_correction(frame)[1]
-        forms, parameters, distance = (part * left for part in of_loss)
-        return forms, parameters, distance, noise
+        said = self._by_studies(frame)
+        forms, parameters, distance = (part * said.left for part in of_loss)
+        return forms, parameters, distance, said.noise * noise
 
     @cached
     def bases(self) -> BaseErrors:

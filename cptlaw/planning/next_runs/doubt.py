@@ -45,10 +45,11 @@ class Doubt:
         Log of the forecast.
     sides
         Distance in log loss from the forecast down and up to the ends of the interval of the *fitted* loss; finite.
+        Where studies of others speak, of a measured loss, for what measuring adds depends on how sure the laws are.
     bounded
         Whether the data bounds the loss on both sides; where not, `sides` is the farthest that was looked at.
     scatter
-        Half-width in log loss that measuring one loss adds.
+        Half-width in log loss that measuring one loss adds to it.
     """
 
     centre: float
@@ -102,7 +103,7 @@ def doubt(fit: Fit, before: pd.Series, probability: float) -> Doubt:
             f"{MIN_RUNS} are needed. Add runs at other sizes, mixes or budgets first."
         )
     centre = float(np.log(before["loss"]))
-    scatter = fit.scatter(probability)
+    scatter = 0.0 if fit.uses_studies else fit.scatter(probability)
     reach = np.abs(np.log(np.array([before["lo"], before["hi"]], dtype=float)) - centre)
     bounded = np.isfinite(reach)
     # The noise of one measurement was added in quadrature; what is left is the doubt about the fitted loss.

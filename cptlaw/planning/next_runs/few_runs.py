@@ -43,8 +43,9 @@ class FewRuns:
         Covariance of the log losses by the laws: of the asked point, the candidates, the runs, the base models.
     of_bases
         Covariance of the log losses of base models beside that by the laws, (u, u).
-    by_studies
-        Covariance of the changes from the base model as the studies have them, of all but the base models.
+    by_studies, of_each
+        Covariance of the changes from the base model as the studies have them, of all but the base models, and how much
+        of its diagonal each change has of its own.
     base
         The place of each one's base model.
     near
@@ -57,13 +58,12 @@ class FewRuns:
         Variance of the log of one measured loss.
     of_change
         Whether the loss over that of its base model is asked, as long as that is a guess, or the loss itself.
-    floor
-        Variance of measuring one loss, which stays in the interval whatever is run; in units of the forecast's.
     """
 
     by_laws: Array
     of_bases: Array
     by_studies: Array
+    of_each: Array
     base: Places
     near: Array
     bases_inform_runs: bool
@@ -71,7 +71,6 @@ class FewRuns:
     n_runs: int
     noise: float
     of_change: bool = False
-    floor: float = 0.0
     places: Places = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     measured_already: tuple[int, ...] = ()
 
@@ -83,7 +82,6 @@ class FewRuns:
         candidates: pd.DataFrame,
         *,
         noise: float,
-        floor: float,
         of_change: bool = False,
     ) -> FewRuns:
         """Compute the doubt of a fit to few runs, with a row for each candidate.
@@ -92,8 +90,6 @@ class FewRuns:
         ----------
         noise
             Variance of the log of one measured loss.
-        floor
-            What measuring one loss adds to the squared interval, as a share of what is in doubt of the forecast.
         of_change
             Whether the loss over that of its base model is asked.
         """
@@ -107,11 +103,12 @@ class FewRuns:
         by_laws[unread], by_laws[:, unread] = 0.0, 0.0
         # Of base models from which only candidates start none is measured yet, however near it lies to one that was.
         read = np.isin(np.arange(u), np.delete(known.model, 1 + np.arange(len(candidates)))) & ~unread[n:]
-        by_studies = fit.study_prior.changes(fit.role, known.rows, amplitude(alone, fit.study_prior))[2].matrix
-        whole = cls(
+        doubt = fit.study_prior.changes(fit.role, known.rows, amplitude(alone, fit.study_prior))[2]
+        return cls(
             by_laws,
             known.own_covariance(unread[n:]),
-            by_studies,
+            doubt.matrix,
+            doubt.own,
             np.asarray(n + known.model[:n], dtype=np.intp),
             np.where(read, known.near, 0.0),
             bases_inform_runs(fit),
@@ -119,8 +116,8 @@ class FewRuns:
             fit.n_runs,
             noise,
             of_change,
+            np.arange(len(candidates), dtype=np.intp),
         )
-        return replace(whole, floor=floor * whole.variance, places=np.arange(len(candidates), dtype=np.intp))
 
     def take(self, places: Places) -> FewRuns:
         """Return the forecast with some of the candidates."""
@@ -132,17 +129,17 @@ class FewRuns:
 
     def with_base(self) -> FewRuns:
         """Return the same after the base model of the asked point was measured."""
-        asked = np.arange(len(self.near)) == self.base[0] - len(self.by_studies)
+        asked = np.arange(len(self.near)) == self.base[0] - len(self.base)
         return replace(self, near=np.where(asked, 1.0, self.near), of_change=False)
 
     @property
     def variance(self) -> float:
-        """Variance of the forecast."""
+        """Variance of the forecast of a measured loss."""
         return float(self._left(np.zeros((1, 0), dtype=np.intp))[0])
 
     def width(self, variance: Array | float) -> Array:
         """Return what the width of the interval is proportional to, at other variances of the forecast."""
-        return np.asarray(np.sqrt(np.maximum(variance, 0.0) + self.floor), dtype=float)
+        return np.asarray(np.sqrt(np.maximum(variance, 0.0)), dtype=float)
 
     def reductions(self, rows: Places) -> Array:
         """Return by how much each of some candidates would reduce the variance, alone, (rows,)."""
@@ -150,7 +147,7 @@ class FewRuns:
 
     def _left(self, more: Places) -> Array:
         """Return the variance that is left of the asked point once more candidates are measured, (c,) of (c, more)."""
-        c, n = len(more), len(self.by_studies)
+        c, n = len(more), len(self.base)
         taken = 1 + np.array(self.measured_already, dtype=np.intp)
         new = np.hstack([np.tile(taken, (c, 1)), 1 + more]).astype(np.intp)
         own = np.hstack([np.zeros((c, 1), dtype=np.intp), new, np.tile(np.arange(1 + self.n_candidates, n), (c, 1))])
@@ -175,20 +172,26 @@ class FewRuns:
             for at, noise in ((m + place, np.where(known > 0.0, np.inf, MEASURED**2)), (place, noise_of_loss)):
                 moved = laws[:, :, at]
                 laws = laws - moved[:, :, None] * moved[:, None, :] / (moved[:, at] + noise)[:, None, None]
+        bases = self.base[own]
+        near = np.where((bases[:, :, None] == self.base[new][:, None, :]).any(axis=2), 1.0, near[bases - n])
         if not self.bases_inform_runs:
-            bases = self.base[own]
-            near = np.where((bases[:, :, None] == self.base[new][:, None, :]).any(axis=2), 1.0, near[bases - n])
             left = np.hstack([np.ones((c, m)), 1.0 - near])
             laws = laws * left[:, :, None] * left[:, None, :]
             same = bases[:, :, None] == bases[:, None, :]
             laws[:, m:, m:] += np.where(same, MEASURED**2 * near[:, :, None], 0.0)
         to_change = laws[:, :, :m] - laws[:, :, m:]
         change = to_change[:, :m] - to_change[:, m:]
-        studies = inflation(count) * self.by_studies[own[:, :, None], own[:, None, :]]
-        matrix = change + studies + JITTER * np.eye(m)
+        # What measuring a base model adds is in what each change has of its own, and all runs of one share it.
+        shared = np.minimum(self.of_each[own], MEASURED**2 * near)
+        studies = self.by_studies[own[:, :, None], own[:, None, :]] - shared[:, :, None] * np.eye(m)
+        matrix = change + inflation(count) * studies + JITTER * np.eye(m)
         # Above a base model that is measured, the loss is as much in doubt as how far it lies above.
         of_change = self.of_change & (self.base[new] != self.base[0]).all(axis=1)[:, None]
         reach = np.where(of_change, change[:, 0], to_change[:, 0])
         before = np.where(of_change[:, 0], change[:, 0, 0], laws[:, 0, 0])
+        # Of what measuring the asked loss adds the studies know too, and no base model's loss has a part in it.
+        matrix[:, 0, 0] += self.noise
+        reach[:, 0] += self.noise
+        before = before + self.noise
         pull = np.linalg.solve(matrix, reach[:, :, None])[:, :, 0]
         return np.asarray(np.maximum(before - np.sum(reach * pull, axis=1), 0.0), dtype=float)

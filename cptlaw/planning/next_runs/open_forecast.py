@@ -122,10 +122,8 @@ class OpenForecast:
         if isinstance(self.whole, Average) and self.whole.uses_studies and {*KEYS, "tokens"} <= set(checkpoints):
             last = np.cumsum([len(run.checkpoints) for run in runs]) - 1
             of_change = self.above is not None and self.above.shared is not None
-            asked = self.doubt if of_change else self.of_loss
-            noise, floor = self.whole.scatter(ONE_SD) ** 2, (asked.scatter / asked.half_width) ** 2
-            rows = checkpoints.iloc[last]
-            few = FewRuns.of(self.whole, self.asked, rows, noise=noise, floor=floor, of_change=of_change)
+            noise, rows = self.whole.scatter(ONE_SD) ** 2, checkpoints.iloc[last]
+            few = FewRuns.of(self.whole, self.asked, rows, noise=noise, of_change=of_change)
             return few if of_change else self._above_guess(few)
         shifts = along_directions(fit, pd.concat([self.asked[list(checkpoints)], checkpoints], ignore_index=True))
         # By as much as the interval says the forecast errs by, with its ends as those of a normal law's.
