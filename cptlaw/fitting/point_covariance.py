@@ -142,17 +142,19 @@ def _missed(fit: Fit, rows: AnyRows, beyond: Array, across: slice) -> Array:
 
 
 def _beyond_of_bases(fit: Fit, rows: AnyRows, beyond: Array) -> Array:
-    """Return how much of what a form misses at points is missed of their base models, (n,)."""
+    """Return how much of what a form misses at points is missed of all that starts from their base models, (n,).
+
+    That is what it misses of a usual run from there: what no tokens add is missed of the base model alone.
+    """
     if not {*KEYS, "tokens"} <= set(rows.columns) or "tokens" not in fit.data.columns:
         return np.zeros(len(rows))
     models, back = np.unique(
         np.column_stack([np.asarray(rows[name], dtype=float) for name in KEYS]), axis=0, return_inverse=True
     )
-    bases = Columns(dict(zip(KEYS, models.T, strict=True)), np.arange(len(models))).assign(
-        tokens=0.0, **usual_inputs(fit)
+    runs = Columns(dict(zip(KEYS, models.T, strict=True)), np.arange(len(models))).assign(
+        tokens=float(last_points(fit)["tokens"].median()), **usual_inputs(fit)
     )
-    of_bases = fit.half_widths(bases, ONE_SD)[2][back.ravel()]
-    return np.where(np.asarray(rows["tokens"], dtype=float) <= 0, beyond, np.minimum(beyond, of_bases))
+    return np.minimum(beyond, fit.half_widths(runs, ONE_SD)[2][back.ravel()])
 
 
 @cached

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
-from cptlaw.fitting import study_prior
+from cptlaw.fitting import point_covariance, study_prior
 from cptlaw.fitting.learned import forgetting_and_gain
-from cptlaw.fitting.point_covariance import covariance_parts, moments
+from cptlaw.fitting.point_covariance import ONE_SD, covariance_parts, last_points, moments, usual_inputs
 from cptlaw.fitting.study_prior import StudyPrior
 
 RUNS = ("46k-p15-r0.1-const-s0", "46k-p62-r0.1-const-s0", "75k-p279-r0.5-const-s1")
@@ -68,6 +68,19 @@ def test_moments_are_those_of_the_posterior(fit):
     assert last == pytest.approx(covariance[:, -5:])
     for name, part in covariance_parts(fit, rows, 5).items():
         assert part == pytest.approx(covariance_parts(fit, rows)[name][:, -5:]), name
+
+
+def test_what_no_tokens_add_is_missed_of_a_base_model_alone(fit):
+    """Taken for a miss of the runs too, it made public forecasts of far budgets a sixth worse."""
+    laws = fit.of_runs_alone()
+    ends = last_points(laws)
+    run = ends.iloc[:1].assign(n_params=1e6, ptpp=900.0, tokens=ends["tokens"].median(), **usual_inputs(laws))
+    rows = laws.prepare_points(pd.concat([run, run.assign(tokens=0.0)], ignore_index=True))
+    beyond = laws.half_widths(rows, ONE_SD)[2]
+    missed = point_covariance._missed(laws, rows, beyond, slice(0, 2))
+    assert beyond[1] > 1.05 * beyond[0] > 0
+    assert np.diag(missed) == pytest.approx(beyond**2)
+    assert missed[0, 1] == pytest.approx(beyond[0] ** 2)
 
 
 def test_doubt_of_changes_is_shared_and_own(fit):
