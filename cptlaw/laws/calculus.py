@@ -79,23 +79,19 @@ class Jet:
                 for j, slope_j in self.slopes.items():
                     # A pair is kept once, with i <= j; the symmetric entry is written where a matrix is made of it.
                     if i <= j:
-                        _add(curves, (i, j), second * (slope_i * slope_j))
+                        bend, pair = second * (slope_i * slope_j), (i, j)
+                        curves[pair] = curves[pair] + bend if pair in curves else bend
         return Jet(value, slopes, curves)
 
     def __neg__(self) -> Jet:
-        return self.chain(-self.value, -1.0, None)
+        curves = None if self.curves is None else {pair: -curve for pair, curve in self.curves.items()}
+        return Jet(-self.value, {i: -slope for i, slope in self.slopes.items()}, curves)
 
     def __add__(self, other: Computed) -> Jet:
         if not isinstance(other, Jet):
             return Jet(self.value + other, self.slopes, self.curves)
-        slopes = dict(self.slopes)
-        for i, slope in other.slopes.items():
-            _add(slopes, i, slope)
-        curves = None
-        if self.curves is not None and other.curves is not None:
-            curves = dict(self.curves)
-            for pair, curve in other.curves.items():
-                _add(curves, pair, curve)
+        slopes = _sum(self.slopes, other.slopes)
+        curves = None if self.curves is None or other.curves is None else _sum(self.curves, other.curves)
         return Jet(self.value + other.value, slopes, curves)
 
     __radd__ = __add__
@@ -109,20 +105,18 @@ class Jet:
     def __mul__(self, other: Computed) -> Jet:
         if not isinstance(other, Jet):
             return self.chain(self.value * other, other, None)
-        slopes = {i: slope * other.value for i, slope in self.slopes.items()}
-        for i, slope in other.slopes.items():
-            _add(slopes, i, slope * self.value)
+        slopes = _sum(_times(self.slopes, other.value), _times(other.slopes, self.value))
         curves = None
         if self.curves is not None and other.curves is not None:
-            curves = {pair: curve * other.value for pair, curve in self.curves.items()}
-            for pair, curve in other.curves.items():
-                _add(curves, pair, curve * self.value)
+            curves = _sum(_times(self.curves, other.value), _times(other.curves, self.value))
             for i, slope_i in self.slopes.items():
                 for j, slope_j in other.slopes.items():
                     # Of (u v)_ij with i < j the loops meet u_i v_j and u_j v_i, one each; of (u v)_ii they meet u_i v_i
                     # once, which counts twice.
-                    product = slope_i * slope_j
-                    _add(curves, (min(i, j), max(i, j)), 2.0 * product if i == j else product)
+                    product, pair = slope_i * slope_j, (i, j) if i <= j else (j, i)
+                    if i == j:
+                        product = product + product
+                    curves[pair] = curves[pair] + product if pair in curves else product
         return Jet(self.value * other.value, slopes, curves)
 
     __rmul__ = __mul__
@@ -202,8 +196,15 @@ class Positive:
 Key = TypeVar("Key")
 
 
-def _add(store: dict[Key, Number], key: Key, value: Number) -> None:
-    store[key] = store[key] + value if key in store else value
+def _times(parts: dict[Key, Number], factor: Number) -> dict[Key, Number]:
+    return {key: part * factor for key, part in parts.items()}
+
+
+def _sum(parts: dict[Key, Number], others: dict[Key, Number]) -> dict[Key, Number]:
+    total = dict(parts)
+    for key, other in others.items():
+        total[key] = total[key] + other if key in total else other
+    return total
 
 
 def exp(u: Value) -> Computed:

@@ -84,12 +84,12 @@ class Column:
         """Return the term over its scale, written into `out`."""
         return np.divide(self.value, scale.value[:, None], out=out)
 
-    def slope_divided(self, scale: Scale, divided: Array, j: int) -> Array:
-        """Return the j-th first derivative of the term over its scale."""
-        result: Array = self.parts[:, 1 + j] / scale.value[:, None]
+    def slopes_divided(self, scale: Scale, divided: Array) -> Array:
+        """Return the first derivatives of the term over its scale, (s, slopes, n), given that term."""
+        result: Array = self.moves / scale.value[:, None, None]
         if scale.slopes is not None:
             # Subtracted row by row: over exponents near 0 little is left of two large numbers.
-            result -= scale.slopes[:, j, None] * divided
+            result -= scale.slopes[:, :, None] * divided[:, None]
         return result
 
     def drawn(self, lever: Array) -> tuple[Array, Array, Array]:

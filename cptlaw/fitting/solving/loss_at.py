@@ -66,8 +66,8 @@ class LossAt:
                 columns[i] = columns[i].along(scale.at)
             c, value = v[:, i, None], slopes[:, i]
             loss += c * columns[i].divided(scale, value)
-            for j, at in enumerate(columns[i].slopes):
-                slopes[:, at] += c * columns[i].slope_divided(scale, value, j)
+            if len(at := columns[i].slopes):
+                slopes[:, at] += c[:, None] * columns[i].slopes_divided(scale, value)
             amplitudes[:, i] = v[:, i] / scale.value
         offset = columns[k]
         loss += offset.value
@@ -103,7 +103,6 @@ class LossAt:
                     curves = curves - cross - cross.transpose(0, 2, 1) + value[:, None, None] * scale.bend
                     mixed -= (value / scale.value)[:, None] * scale.slopes
                 curves *= self.amplitudes[:, i, None, None]
-                found[:, i, at] += mixed
-                found[:, at, i] += mixed
+                found[:, i, at] = found[:, at, i] = mixed
             found[:, at[:, None], at] += curves
         return found

@@ -177,32 +177,32 @@ def values(
         Of the columns with an amplitude.
     """
     s, p, size, k = len(v), len(coordinates), problem.size, problem.k
-    value, slope = np.empty((s, p)), np.zeros((s, p, size))
+    value, first, bend, slope = np.empty((s, p)), np.ones((s, p)), np.zeros((s, p)), np.zeros((s, p, size))
     curve = np.zeros((s, p, size, size)) if order > 1 else None
     shapes = problem.shapes_along(v[:, k:]) if any(index >= k for index in coordinates) else []
     for place, (index, kind) in enumerate(zip(coordinates, kinds, strict=True)):
-        one: Array
-        first: Array | float
-        bend: Array | float | None
         if kind == "share":
             # As a coordinate an amplitude is the mean of its term over the rows, so that its share of the mean
             # loss needs no more. It may come down to 0, its logarithm not.
-            one, first, bend = np.maximum(v[:, index], TINY), 1.0, None
+            value[:, place] = np.maximum(v[:, index], TINY)
         elif index >= k:
-            one, first, bend = shapes[index - k]
+            value[:, place], first[:, place], second = shapes[index - k]
+            bend[:, place] = 0.0 if second is None else second
         else:
             scale = scales[index]
-            one, first, bend = v[:, index] / scale.value, 1.0 / scale.value, None
-            slope[:, place], bent = scale.moves_amplitude(one, index, size, kind == "log")
+            value[:, place], first[:, place] = v[:, index] / scale.value, 1.0 / scale.value
+            slope[:, place], bent = scale.moves_amplitude(value[:, place], index, size, kind == "log")
             if curve is not None:
                 curve[:, place] = bent
-        if kind == "value":
-            value[:, place] = one
-        else:
-            value[:, place] = np.log(one) - (np.log(problem.loss.mean()) if kind == "share" else 0.0)
-            first = first / one
-            bend = -first * first + (0.0 if bend is None else bend / one)
-        slope[:, place, index] = first
-        if curve is not None and bend is not None:
-            curve[:, place, index, index] = bend
+    logs = np.array([kind != "value" for kind in kinds])
+    one = value[:, logs]
+    first[:, logs] /= one
+    bend[:, logs] = bend[:, logs] / one - first[:, logs] ** 2
+    of_loss = np.log(problem.loss.mean())
+    value[:, logs] = np.log(one) - np.array([of_loss if kind == "share" else 0.0 for kind in kinds])[logs]
+    each, at = np.arange(p), np.array(coordinates)
+    slope[:, each, at] = first
+    if curve is not None:
+        # A natural amplitude, which its scale moves alone, has none by its own coordinate.
+        curve[:, each, at, at] = bend
     return value, slope, curve

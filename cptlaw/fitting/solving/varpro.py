@@ -100,8 +100,8 @@ def _evaluate(problem: Problem, z: Array) -> dict[str, Array]:
     slope = np.zeros((s, m, n))
     slope[:, offset.slopes - k] = offset.moves
     for i, (one, scale) in enumerate(zip(columns, scales, strict=True)):
-        for j, at in enumerate(one.slopes):
-            slope[:, at - k] += c[:, i, None] * one.slope_divided(scale, divided[:, i], j)
+        if len(one.slopes):
+            slope[:, one.slopes - k] += c[:, i, None, None] * one.slopes_divided(scale, divided[:, i])
     slope *= weight
     gradient = np.einsum("smn,sn->sm", slope, residual)
     normal = slope @ slope.transpose(0, 2, 1)
