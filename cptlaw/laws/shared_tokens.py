@@ -64,6 +64,7 @@ OF_RANK = Shape(0.02, 3.0, start=(0.1, 1.0), usual=(0.3, 0.7, "log"))
 REHEARSED = 2.3
 TINY = 1e-9  # beside 1: what is divided by is not 0
 NO_SHARE = 1e-300  # of a corpus: stands for none, whose logarithm is not finite
+DAMAGE = 0.044  # K times the mean loss, as it came out on seven shifts: 0.02 nats per squared nat
 SHIFT_AMPLITUDE = Shape(1e-9, 1e9, start=(0.05, 2.0))
 
 
@@ -294,8 +295,8 @@ class SharedTokens(Bent):
 
     def _add_damage(self) -> None:
         """Add what the target loss pays for the shift of the source loss."""
-        # In nats per squared nat, as it came out on seven shifts: a share of the loss would let a table without
-        # much damage make K as large as it likes, and forecasts at higher rates explode.
+        # Per squared shift: a share of the loss would let a table without much damage make K as large as it likes, and
+        # forecasts at higher rates explode.
         self.amplitudes = (*self.amplitudes, Amplitude("K", usual=(0.02, 1.2, "log")))
         self.shapes = self.shapes | {"B_source": SHIFT_AMPLITUDE}
         # The shift of the source loss comes from its own fit, never from the usual values.
@@ -306,6 +307,8 @@ class SharedTokens(Bent):
     def usual_of(self, role: Role, frame: pd.DataFrame | None = None) -> dict[str, UsualPrior]:
         """Return the usual priors; those of the target loss let its gain grow with the rate of CPT alone."""
         known = super().usual_of(role, frame)
+        if "K" in known and frame is not None:
+            known["K"] = (DAMAGE / float(frame["loss"].mean()), *known["K"][1:])
         of_target = {name: one for name, one in OF_TARGET.items() if name != "h" or self.rate == "amplitude"}
         return known if role != "target" else {name: of_target.get(name, known[name]) for name in known}
 

@@ -52,6 +52,16 @@ def test_neither_the_unit_of_a_loss_nor_names_of_runs_decide_anything(number, la
     assert case.moved < 1e-10
 
 
+def test_what_the_target_loss_pays_for_the_source_is_the_same_in_bits():
+    """Tables of both losses once moved by 3e-5, and one interval by half: what damage costs was expected in nats."""
+    rows = cl.examples.load("en-fr-pilot").frame
+    nats, bits = (
+        cl.fit("auto", rows.assign(loss=rows["loss"] / unit), "target").forecast(POINTS)[["loss", "lo", "hi"]] * unit
+        for unit in (1.0, np.log(2))
+    )
+    assert bits.to_numpy() == pytest.approx(nats.to_numpy(), rel=1e-8)
+
+
 def test_every_law_of_the_average_and_of_the_papers_is_asked_about_every_table_that_has_what_it_reads():
     asked = {law.partition(":")[0] for law, _ in PAIRS}
     assert asked >= {f"dcpt-l{number}" for number in range(1, 8)} | {f"dcpt-cross-k{number}" for number in range(1, 5)}
