@@ -245,6 +245,15 @@ def expm1(u: Value) -> Computed:
     return result
 
 
+def saturation(u: Value) -> Computed:
+    """1 - exp(-u), exact for small u, of a number, array or Jet."""
+    if isinstance(u, Jet):
+        slope = np.exp(-u.value)
+        return u.chain(-np.expm1(-u.value), slope, -slope)
+    result: Number = -np.expm1(-(u.value if isinstance(u, Positive) else u))
+    return result
+
+
 def reciprocal(u: Value) -> Computed:
     """Return 1 / u for a number, array or Jet."""
     if isinstance(u, Jet):

@@ -20,7 +20,7 @@ from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy
 from cptlaw.laws.annealing import ANNEALED, CURVE_EXPONENT, SIZE_EXPONENT
 from cptlaw.laws.base import Amplitude, Option, Role, Shape
-from cptlaw.laws.calculus import Array, Computed, Jet, Letters, Number, Positive, Value, exp, expm1, log1p
+from cptlaw.laws.calculus import Array, Computed, Jet, Letters, Number, Positive, Value, exp, expm1, log1p, saturation
 from cptlaw.laws.curve_law import CurveLaw
 from cptlaw.laws.parameters import UsualPrior, positive
 
@@ -114,7 +114,7 @@ class CptDynamics(CurveLaw):
         """Return 1 - (1 + E S1cpt)^-beta with the sign of the eval's role, exact however small beta is."""
         # As beta goes to 0 this over its mean goes to a logarithm over its mean, so the normalised amplitude is B beta
         # up to a constant: the degenerate shift needs no second parameterisation.
-        return x.sign * -expm1(-p.beta * log1p(p.E * x.S1cpt))
+        return x.sign * saturation(p.beta * log1p(p.E * x.S1cpt))
 
     def terms(self, x: Letters, p: Letters) -> Sequence[Value]:
         """Return the constant, the forward term, the annealing terms and the shift."""

@@ -20,7 +20,20 @@ from numpy.typing import ArrayLike
 from cptlaw.errors import DataError
 from cptlaw.laws.base import Amplitude, Context, Given, Option, RatioOf, Role, Shape
 from cptlaw.laws.bend import Bent
-from cptlaw.laws.calculus import Array, Computed, Letters, Number, Positive, Value, exp, expm1, log, log1p, maximum
+from cptlaw.laws.calculus import (
+    Array,
+    Computed,
+    Letters,
+    Number,
+    Positive,
+    Value,
+    exp,
+    expm1,
+    log,
+    log1p,
+    maximum,
+    saturation,
+)
 from cptlaw.laws.parameters import UsualPrior, positive, some_of
 from cptlaw.units import input_text
 
@@ -78,8 +91,7 @@ def _shift_differs_by_run(frame: pd.DataFrame) -> bool:
     At one mix and one rate the damage is a constant in the target loss, which its own shift has too: a fit could not
     tell the two apart, and forecasts at other rates would explode.
     """
-    trained = frame[frame["tokens"] > 0] if "tokens" in frame.columns else frame
-    return any(name in trained.columns and trained[name].nunique() > 1 for name in ("replay", "lr_peak"))
+    return any(len(_levels(frame, name)) > 1 for name in ("replay", "lr_peak"))
 
 
 class SharedTokens(Bent):
@@ -427,18 +439,18 @@ class SharedTokens(Bent):
         def of_source_loss() -> Value:
             new = _target_share(x)
             rho = (1.0 - new) / (1.0 - new + REHEARSED * new / self._a2_at_size(x, p))
-            return _saturation(p, log_progress - log1p(rho * expm1(log_progress)))
+            return saturation(p.beta * (log_progress - log1p(rho * expm1(log_progress))))
 
         def of_target_loss() -> Value:
             # (1 - r)^c with the slope that the factor of the mix has where replay sets in: public ladders keep .950 of
             # the gain from replay .33 to .50 at every scale and rate, which the factor bends away from.
             a2 = self._a2_at_size(x, p)
             power = exp(a2 / expm1(a2) * log(maximum(_target_share(x), NO_SHARE)))
-            return _saturation(p, log_progress) * power
+            return saturation(p.beta * log_progress) * power
 
         if self.mix == "rehearsal":
             return _by_role(of_source, of_source_loss, of_target_loss)
-        return _saturation(p, log_progress) * self.mix_factor(x, p, of_source)
+        return saturation(p.beta * log_progress) * self.mix_factor(x, p, of_source)
 
     def _a2_at_size(self, x: Letters, p: Letters) -> Value:
         """Return a2 at the size of each row."""
@@ -509,9 +521,11 @@ class SharedTokens(Bent):
         log_progress = log1p(self.progress(x, p, x.of_source))
         shift_fraction = self.shift_fraction(x, p, x.of_source, log_progress)
         factor = self.transfer_factor(x, p, shift_fraction)
-        terms = [1.0, x.N**-p.g * factor, tokens_read**-p.a * factor, sign * (shift_fraction * self.growth(x, p))]
+        # The sign goes to the growth, which fewer parameters move: less to turn round.
+        shift = shift_fraction * (self.growth(x, p) * sign)
+        terms = [1.0, x.N**-p.g * factor, tokens_read**-p.a * factor, shift]
         if "base" not in self.without:
-            raised = _saturation(p, log_progress)
+            raised = saturation(p.beta * log_progress)
             terms.append(raised * exp(p.u * (log(x.lr_peak) - math.log(RATE))) if "u" in self.shapes else raised)
         if self.damage:
             names = [name for name in SHIFT if name in self.shapes]
@@ -527,11 +541,6 @@ def _filled(column: ArrayLike, usual: float) -> Array:
     """Return a column with a value where there is none, (n,)."""
     values = np.asarray(column, dtype=float)
     return np.where(np.isnan(values), usual, values)
-
-
-def _saturation(p: Letters, log_progress: Value) -> Value:
-    """Return 1 - (1 + x)^-beta, given log(1 + x)."""
-    return -expm1(-p.beta * log_progress)
 
 
 def _target_share(x: Letters) -> Value:
@@ -563,5 +572,7 @@ def _largest_level(frame: pd.DataFrame, name: str) -> float | None:
 
 
 def _levels(frame: pd.DataFrame, name: str) -> Array:
-    adapted = frame[frame["tokens"] > 0] if "tokens" in frame.columns else frame
-    return np.unique(adapted[name].dropna().to_numpy(dtype=float)) if name in frame.columns else np.array([])
+    if name not in frame.columns:
+        return np.array([])
+    values = frame.loc[frame["tokens"] > 0, name] if "tokens" in frame.columns else frame[name]
+    return np.unique(values.dropna().to_numpy(dtype=float))
