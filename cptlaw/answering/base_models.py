@@ -12,7 +12,6 @@ import pandas as pd
 
 from cptlaw.errors import UsageError, did_you_mean, require_type
 from cptlaw.findings import Finding
-from cptlaw.importing.model_size import parameters_of_config
 from cptlaw.reading import read_json
 from cptlaw.runs.known_models import bases, known_model
 from cptlaw.units import format_quantity
@@ -102,6 +101,8 @@ def _post_trained(name: str, model: str) -> Finding:
 
 def _of_config(path: Path, listed: pd.DataFrame) -> Mapping[str, Any]:
     """Return what a config.json tells: its parameters, and the rest where it names a model that is known."""
+    from cptlaw.importing.model_size import parameters_of_config  # with all readers of logs, which few answers need
+
     file = path if path.suffix == ".json" else path / "config.json"
     config = read_json(file)
     count = parameters_of_config(config) if isinstance(config, dict) else None

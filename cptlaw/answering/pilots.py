@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from cptlaw.errors import DataError
 from cptlaw.units import format_quantity
 from cptlaw.writing import write_all_to_edit
@@ -50,6 +48,8 @@ def write_pilots(cells: Sequence[Mapping[str, object]], folder: str | Path) -> l
 
 def recipe(cells: Sequence[Mapping[str, Any]]) -> str:
     """Return the recipe of the pilots, with what only the user knows in capitals."""
+    import yaml  # few answers write one
+
     blocks = [
         {
             "source": "source",
