@@ -57,11 +57,11 @@ class Shape:
             return -np.expm1(-np.asarray(coordinate, dtype=float))
         return np.exp(coordinate) if self.scale == "log" else coordinate
 
-    def derivatives(self, value: Array) -> tuple[Array, Array | None]:
+    def derivatives(self, value: Array) -> tuple[Array, Array]:
         """Return the first and second derivative of the parameter with respect to its axis, at a parameter value."""
         if self.scale == "log":
             return value, value
-        return (1.0 - value, value - 1.0) if self.scale == "gap" else (np.ones_like(value), None)
+        return (1.0 - value, value - 1.0) if self.scale == "gap" else (np.ones_like(value), np.zeros_like(value))
 
 
 EXPONENT = Shape(0.01, 5.0, start=(0.05, 1.2))

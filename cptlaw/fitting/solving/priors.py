@@ -179,16 +179,16 @@ def values(
     s, p, size, k = len(v), len(coordinates), problem.size, problem.k
     value, first, bend, slope = np.empty((s, p)), np.ones((s, p)), np.zeros((s, p)), np.zeros((s, p, size))
     curve = np.zeros((s, p, size, size)) if order > 1 else None
-    shapes = problem.shapes_along(v[:, k:]) if any(index >= k for index in coordinates) else []
+    each, at = np.arange(p), np.array(coordinates)
+    if (of_shape := at >= k).any():
+        shapes = problem.shapes_along(v[:, k:])[:, at[of_shape] - k]
+        value[:, of_shape], first[:, of_shape], bend[:, of_shape] = shapes.transpose(0, 2, 1)
     for place, (index, kind) in enumerate(zip(coordinates, kinds, strict=True)):
         if kind == "share":
             # As a coordinate an amplitude is the mean of its term over the rows, so that its share of the mean
             # loss needs no more. It may come down to 0, its logarithm not.
             value[:, place] = np.maximum(v[:, index], TINY)
-        elif index >= k:
-            value[:, place], first[:, place], second = shapes[index - k]
-            bend[:, place] = 0.0 if second is None else second
-        else:
+        elif index < k:
             scale = scales[index]
             value[:, place], first[:, place] = v[:, index] / scale.value, 1.0 / scale.value
             slope[:, place], bent = scale.moves_amplitude(value[:, place], index, size, kind == "log")
@@ -200,7 +200,6 @@ def values(
     bend[:, logs] = bend[:, logs] / one - first[:, logs] ** 2
     of_loss = np.log(problem.loss.mean())
     value[:, logs] = np.log(one) - np.array([of_loss if kind == "share" else 0.0 for kind in kinds])[logs]
-    each, at = np.arange(p), np.array(coordinates)
     slope[:, each, at] = first
     if curve is not None:
         # A natural amplitude, which its scale moves alone, has none by its own coordinate.

@@ -50,6 +50,8 @@ class Problem:
         # both.
         self._column_of = {name: k for k, group in enumerate(self.amplitude_groups) for name in group}
         self._axes = [law.shapes[group[0]] for group in self.shape_groups]
+        scales = np.array([axis.scale for axis in self._axes])
+        self._alike = [(axis, scales == axis.scale) for axis in {one.scale: one for one in self._axes}.values()]
         shape_ranges = [restraint.range(law, group) for group in self.shape_groups]
         self.z_low = np.array([a.to_axis(low) for a, (low, _) in zip(self._axes, shape_ranges, strict=True)])
         self.z_high = np.array([a.to_axis(high) for a, (_, high) in zip(self._axes, shape_ranges, strict=True)])
@@ -136,21 +138,22 @@ class Problem:
     def shapes(self, z: Array, order: int) -> Letters:
         """Return the law's shape parameters at z (s, m) as Jets of shape (s, 1), pinned ones as numbers."""
         values: dict[str, Computed] = dict(self.fixed)
-        for m, (group, along) in enumerate(zip(self.shape_groups, self.shapes_along(z), strict=True)):
-            index = self.k + m
-            value, slope, curve = along
-            curves: dict[tuple[int, int], Number] = {} if curve is None else {(index, index): curve[:, None]}
+        along = zip(self._axes, self.shape_groups, *(one[:, :, None] for one in self.shapes_along(z)), strict=True)
+        for index, (axis, group, value, slope, curve) in enumerate(along, self.k):
+            curves: dict[tuple[int, int], Number] = {} if axis.scale == "linear" else {(index, index): curve}
             # Tied shapes share one Jet, so that their slopes add up by themselves.
-            jet = Jet(value[:, None], {index: slope[:, None]}, None if order < 2 else curves)
-            values.update(dict.fromkeys(group, jet))
+            values.update(dict.fromkeys(group, Jet(value, {index: slope}, None if order < 2 else curves)))
         return Letters(**values)
 
-    def shapes_along(self, z: Array) -> list[tuple[Array, Array, Array | None]]:
-        """Return each free shape at z (s, m), (s,), and its first and second derivative along its search axis."""
-        found = []
-        for axis, along in zip(self._axes, _one_after_another(z), strict=True):
-            value = axis.from_axis(along)
-            found.append((value, *axis.derivatives(value)))
+    def shapes_along(self, z: Array) -> Array:
+        """Return the free shapes at z (s, m), with first and second derivatives along their search axes, (3, m, s)."""
+        # With those of one shape side by side in memory: NumPy before 2 takes another exponential for strided columns
+        # where input and output happen to lie close together in memory, and the same fit would end in other last digits
+        # from one call to the next.
+        across, found = np.ascontiguousarray(z.T), np.empty((3, self.m, len(z)))
+        for axis, places in self._alike:
+            value = axis.from_axis(across[places])
+            found[:, places] = value, *axis.derivatives(value)
         return found
 
     def columns(self, z: Array, order: int = 1) -> list[Column]:
@@ -194,9 +197,8 @@ class Problem:
         found: dict[str, Array] = {name: np.full(len(z), value) for name, value in self.fixed.items()}
         for k, group in enumerate(self.amplitude_groups):
             found.update(dict.fromkeys(group, c[:, k] / scales[:, k]))
-        across = _one_after_another(z)
-        for m, (axis, group) in enumerate(zip(self._axes, self.shape_groups, strict=True)):
-            found.update(dict.fromkeys(group, axis.from_axis(across[m])))
+        for value, group in zip(self.shapes_along(z)[0], self.shape_groups, strict=True):
+            found.update(dict.fromkeys(group, value))
         result = self.law.published(found)
         return np.stack([np.broadcast_to(result[name], len(z)) for name in self.law.parameters], axis=1)
 
@@ -209,10 +211,3 @@ class Problem:
         )
         natural = np.array([float(given[group[0]]) for group in self.amplitude_groups])
         return natural * self.scales(z[None])[0], z
-
-
-def _one_after_another(z: Array) -> Array:
-    """Return the coordinates with those of one shape side by side in memory, (m, s)."""
-    # NumPy before 2 takes another exponential for strided columns where input and output happen to lie close together
-    # in memory: the same fit would end in other last digits from one call to the next.
-    return np.ascontiguousarray(z.T)
