@@ -19,7 +19,29 @@ POWER = 4.0  # of the cosine between the directions of rollout and point
 ANYWAY = 0.02  # what a rollout counts that goes another way
 NEAR = 0.3  # e-folds outside the data below which all rollouts count alike
 EVIDENCE = 1.0  # rollouts that would have to be seen for half of the sharpness
+# Power of the error of a law from scratch beside that of one that is ahead in all rollouts, where that is least so.
+BEHIND_IN_ALL = 16.0
 LEAST_ERROR = 0.002  # log error of an average in a rollout, below which it is luck
+
+
+def left_by_rollouts(error: Array) -> Array:
+    """Return what is left of the share of each law where another was ahead in every rollout, (laws,).
+
+    Weights go as mean errors do, at a small power: means differ by luck, and laws that take turns are best averaged. A
+    law that is never ahead of one other takes no turn, and is behind far out too.
+
+    Parameters
+    ----------
+    error
+        Root mean square log error, (laws, rollouts).
+    """
+    count = error.shape[1]
+    if not count:
+        return np.ones(len(error))
+    log_error = np.log(np.hypot(error, SAME_ERROR))
+    least = (log_error[:, None] - log_error[None]).min(axis=2)  # by how much the second law is ahead at least
+    # Of one rollout a law is always ahead, and of few rollouts often.
+    return np.asarray(np.exp(-BEHIND_IN_ALL * (1.0 - 1.0 / count) * least.max(axis=1)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +51,7 @@ class RolloutScores:
     Attributes
     ----------
     share
-        What each law counts before rollouts are seen, (laws,).
+        What each law counts before it is seen how it did the way that a point lies, (laws,).
     error
         Root mean square log error, (laws, rollouts).
     reach

@@ -29,7 +29,7 @@ from cptlaw.fitting.fit_cache import FITS
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.rollouts import directions
 from cptlaw.fitting.shared_error import SharedError
-from cptlaw.fitting.weights import RolloutScores
+from cptlaw.fitting.weights import RolloutScores, left_by_rollouts
 from cptlaw.laws import law
 from cptlaw.laws.base import Role
 from studies.harness import Array, progress, show, write_result
@@ -87,12 +87,14 @@ class Cut:
     fit: Average
     upper: pd.DataFrame
     names: list[str]
+    of_scratch: bool
 
     def error(self, names: set[str]) -> tuple[float, dict[str, float]]:
         """Return the mean absolute log error of the average of some laws, and their mean weights by name."""
         kept = [i for i, name in enumerate(self.names) if name in names]
         scores = self.fit.scores
-        some = RolloutScores(scores.share[kept], scores.error[kept], scores.reach)
+        share = scores.share[kept] / self.left(scores.error)[kept] * self.left(scores.error[kept])
+        some = RolloutScores(share, scores.error[kept], scores.reach)
         members = [self.fit.members[i].fit for i in kept]
         data = self.fit.data
         along = directions(data)
@@ -103,6 +105,10 @@ class Cut:
         missed = np.abs(found - np.log(self.upper["loss"].to_numpy(dtype=float)))
         of_name = zip((self.names[i] for i in kept), weight.mean(axis=0).tolist(), strict=True)
         return max(float(missed.mean()), LEAST), dict(of_name)
+
+    def left(self, error: Array) -> Array:
+        """Return what is left of the shares of laws beside these alone, (laws,)."""
+        return left_by_rollouts(error) if self.of_scratch else np.ones(len(error))
 
     def _average(self, members: list[LawFit], frame: pd.DataFrame, weight: Array) -> Array:
         logs = np.column_stack([np.log(one.predict(frame)) for one in members])
@@ -122,7 +128,7 @@ def worth(series: Series) -> Iterator[dict[str, object]]:
             names = [
                 name_of(one.fit.law.name, one.fit.law.options(), one.fit.options.restraint.tied) for one in fit.members
             ]
-            cut = Cut(fit, upper, names)
+            cut = Cut(fit, upper, names, series.kind == "static")
             with without(series.study):
                 pool = set(taken) & set(names)
                 try:

@@ -37,7 +37,7 @@ from cptlaw.fitting.solving.options import Options
 from cptlaw.fitting.solving.origin import provenance_of
 from cptlaw.fitting.solving.training_rows import training_rows
 from cptlaw.fitting.study_prior import MANY, StudyPrior
-from cptlaw.fitting.weights import RolloutScores
+from cptlaw.fitting.weights import RolloutScores, left_by_rollouts
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.shared_tokens import FULL_TRAINING, SharedTokens
 from cptlaw.progress import track
@@ -206,7 +206,11 @@ def _averaged(
     common = np.isfinite(errors).all(axis=0)
     folds, errors = [fold for fold, stays in zip(folds, common, strict=True) if stays], errors[:, common]
     reach = np.array([fold.reach for fold in folds]).reshape(len(folds), len(along))
-    scores = RolloutScores(np.array([candidate.share_of(fit) for candidate, fit, _ in fits]), errors, reach)
+    share = np.array([candidate.share_of(fit) for candidate, fit, _ in fits])
+    if all(candidate.tight_priors for candidate, _, _ in fits):
+        # Of models from scratch alone: the few forms for CPT are taken in because they err on two sides.
+        share = share * left_by_rollouts(errors)
+    scores = RolloutScores(share, errors, reach)
     weight = scores.weights(np.zeros((1, len(along))))[0]
     order = np.argsort(-weight, kind="stable")
     scores = RolloutScores(scores.share[order], scores.error[order], scores.reach)

@@ -247,10 +247,7 @@ def few_runs() -> pd.DataFrame:
 
 
 def test_far_ahead_on_an_over_trained_ladder_an_average_is_near_the_law_that_is_right() -> None:
-    """Twice as far off it had been at ten times the tokens; 1.3 times it is here.
-
-    At 1.15 it would be near: eight rows do not tell an exponent of over-training from a sum of two powers.
-    """
+    """Twice and 1.3 times as far off it had been at ten times the tokens, where the law is ahead in every rollout."""
     exact = {"E": 1.7, "A": 0.6, "B": 0.9, "a": 0.3, "b": 0.4}
     frame = ladder(4, 6)
     noise = np.exp(0.003 * np.random.default_rng(3).standard_normal(len(frame)))
@@ -260,5 +257,5 @@ def test_far_ahead_on_an_over_trained_ladder_an_average_is_near_the_law_that_is_
     fit = cl.fit(few, on="c4")
     by_all, *by_each = (float(np.abs(np.log(one.predict(far) / far["loss"])).mean()) for one in (fit, *fit.fits))
     assert fit.members[0].fit.law.name == "over-training"
-    assert by_all < 1.35 * by_each[0]
+    assert by_all < 1.15 * by_each[0]
     assert by_all < np.mean(by_each)
