@@ -44,11 +44,12 @@ def inverse_curvature(fit: LawOnRows) -> Array:
     problem = fit.problem()
     penalty = fit.penalty(problem)
     of_data, of_both = (
-        Objective(problem, fit.options.delta, penalty=one).evaluate(fit.optima[:1])["hessian"][0]
-        for one in (None, penalty)
+        Objective(problem, fit.options.delta, penalty=one).evaluate(fit.optima[:1]) for one in (None, penalty)
     )
-    # Rows of one base model err together, so that the data count as fewer; what priors say stays as it is.
-    curvature = of_data / _alike(rows_per_base_model(fit)) + (of_both - of_data)
+    # Rows of one base model err together, so that the data count as fewer; what priors say stays as it is. In the
+    # amplitude a prior of its logarithm bends down beyond e times its mean, where so few data would leave a saddle.
+    of_priors = of_both["majoriser"][0] - of_data["majoriser"][0]
+    curvature = of_data["hessian"][0] / _alike(rows_per_base_model(fit)) + of_priors
     silent = SILENT * float(np.abs(np.diag(curvature)).max()) + LEAST
     return inverse(curvature, silent, FLAT)
 

@@ -54,9 +54,9 @@ def along():
 def test_rows_that_equal_the_forecast_leave_the_median(along):
     changes, widths = along
     # The theorem is one of a posterior whose laws stand still; here a law is fitted anew with each row.
-    assert (np.abs(changes - changes[:, :1]) / widths[:, :1]).max() < 0.05
+    assert (np.abs(changes - changes[:, :1]) / widths[:, :1]).max() < 0.045
     large = np.abs(changes[:, :1]) > 0.05
-    assert np.abs(np.where(large, changes / changes[:, :1], 1.0) - 1.0).max() < 0.12
+    assert np.abs(np.where(large, changes / changes[:, :1], 1.0) - 1.0).max() < 0.09
 
 
 def test_the_expected_width_never_grows_with_a_row(along):
@@ -71,7 +71,7 @@ def test_they_leave_it_closer_where_laws_of_one_run_count_for_less(monkeypatch):
     changes, widths = along_rows()
     # By how sure it is, and not by the change alone, which may be as small as .02.
     assert (np.abs(changes - changes[:, :1]) / widths[:, :1]).max() < 0.02
-    assert np.abs(changes / changes[:, :1] - 1.0).max() < 0.075
+    assert np.abs(changes / changes[:, :1] - 1.0).max() < 0.06
 
 
 PUBLISHED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "published_cpt_tables.csv"
