@@ -48,7 +48,7 @@ def named_bases(raw: RawTable) -> RawTable:
     places = [raw.taken[name] for name in ("run", "tokens")]
     tokens = to_numbers(raw.frame[places[1]])[0]
     is_base, stated = np.isnan(tokens), tokens == 0
-    run = hashable(raw.frame[places[0]])
+    run = hashable(raw.frame[places[0]]).astype(object)
     if stated.any():
         return _told_apart(raw, run.where(stated & ~run.isin(run[~stated])))
     if not is_base.any() or is_base.all():

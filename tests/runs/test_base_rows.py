@@ -62,6 +62,16 @@ def test_a_base_models_loss_on_each_corpus_keeps_it():
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", [object, "category"])
+def test_base_models_by_name_in_whatever_column_names_are(kind):
+    # A column of categories takes no other name: a traceback.
+    names, tokens = ["base", "a", "base", "b"], [np.nan, 1e7, np.nan, 1e7]
+    table = pd.DataFrame({"run": pd.Series(names, dtype=kind), "tokens": tokens, "n_params": 1e6, "eval": "source"})
+    runs = cl.read_runs(table.assign(loss=[3.8, 3.5, 3.3, 3.2]))
+    assert runs.frame.loc[runs.frame["tokens"] == 0, "loss"].tolist() == [3.8, 3.3]
+    assert runs.frame["run"].nunique() == 4
+
+
 def test_names_of_other_columns_are_none():
     assert base_columns(["base_model", "base_lr", "loss_base_std"], ["loss"]) == {}
 
