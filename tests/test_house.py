@@ -39,22 +39,22 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 # Code lines per room, without docstrings, comments, blanks and imports: some 3 % above what stood when they were set.
 # A ceiling goes down with its room; to raise one is a decision, and its commit says what a user gets for it.
 CEILINGS = {
-    "words, files, results": 1369,
-    "answering": 2360,
+    "words, files, results": 1370,
+    "answering": 2359,
     "cli": 1016,
     "examples": 32,
-    "fitting": 6482,
-    "forecasting": 3988,
+    "fitting": 6508,
+    "forecasting": 3987,
     "importing": 2135,
-    "laws": 3742,
-    "planning": 5256,
+    "laws": 3757,
+    "planning": 5258,
     "reporting": 2243,
-    "runs": 5142,
+    "runs": 5147,
     "schedules": 597,
     "cptlaw_app": 486,
     "cptlaw_sweep": 5276,
 }
-IN_ALL = 40124
+IN_ALL = 40171
 POSITIONAL = 6  # parameters that may be given by place; options are named
 UNTYPED = 249  # annotations of arguments, results and variables that hold `Any`; it goes down with what is typed
 SENTENCES = 48  # assertions on four plain words of a message or more: codes, numbers and options leave words free
