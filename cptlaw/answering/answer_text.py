@@ -90,7 +90,8 @@ def headline(answer: Answer) -> str:
         return "no limit was given: choose a share of replay whose forgetting you can bear"
     if not answer.feasible:
         return _blocking_limits_text(answer)
-    alone = any(finding.code == "one-run" for finding in answer.findings)
+    codes = {finding.code for finding in answer.findings}
+    alone = "one-run" in codes and "studies-as-prior" not in codes
     advice = "one run shows nothing of others; no more than a guess:" if alone else "train on"
     mix = f"{advice} {PLAN_FIELDS['tokens'].text(answer.tokens or 0)} tokens"
     if answer.mix:

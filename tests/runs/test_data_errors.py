@@ -116,15 +116,20 @@ def test_check_names_errors_first(frame):
     assert (found[0].code, found[0].severity) == ("equal-evals", "error")
 
 
-def test_one_run_is_no_plan(frame):
+def test_one_run_is_a_plan_where_studies_speak_of_others(frame):
     run = frame.loc[frame["tokens"] > 0, "run"].iloc[0]
     alone = frame[(frame["run"] == run) | (frame["tokens"] == 0)]
-    # Studies of others say what it tells of other runs; without size and budget nothing does.
+    # As without runs and with two: no run gave a plan and the next run, one neither; without size and budget none does.
     found = cl.answer(alone, **QUESTION)
     assert next(one for one in found.findings if one.code == "one-run").severity == "warning"
-    assert "train on" not in repr(found)
+    assert "train on" in repr(found)
+    assert found.next_runs[0]["narrows"]["by"] > 0.05
+    without = alone.drop(columns="ptpp")
     with pytest.raises(DataError, match=r"\[one-run\]"):
-        cl.answer(alone.drop(columns="ptpp"), **QUESTION)
+        cl.answer(without, **QUESTION)
+    found = cl.answer(without, **{name: value for name, value in QUESTION.items() if name != "ptpp"}, anyway=True)
+    assert "train on" not in repr(found)
+    assert found.next_runs == ()
 
 
 def test_a_filter_takes_the_rows_with_an_error_away(frame):

@@ -97,7 +97,7 @@ def doubt(fit: Fit, before: pd.Series, probability: float) -> Doubt:
     DataError
         If there are too few runs to say how runs differ.
     """
-    if fit.n_runs < MIN_RUNS:
+    if fit.n_runs < MIN_RUNS and not fit.uses_studies:
         raise DataError(
             f"{counted(fit.n_runs, 'run')} cannot say how runs differ, so there is no interval to shrink; at least "
             f"{MIN_RUNS} are needed. Add runs at other sizes, mixes or budgets first."
