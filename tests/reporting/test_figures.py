@@ -87,6 +87,17 @@ def test_every_figure_has_words_data_and_a_title_with_its_unit_on_every_axis(dra
     assert any(unit in said for unit in ("nats per byte", "factor", "adaptation tokens"))
 
 
+def test_one_run_is_drawn_with_the_intervals_of_its_forecast(runs):
+    # The forecast had them, from what studies say, and its picture called the runs too few for any.
+    frame = runs.frame
+    adapted = frame.loc[(frame["tokens"] > 0) & (frame["lr_schedule"] == "constant"), "run"]
+    fit = cl.fit(runs.where(f"tokens == 0 or run == {str(adapted.iloc[0])!r}"), on="source")
+    assert fit.n_runs == 1
+    drawn = cl.figures.interval_fan(fit, {**MODEL, "replay": 0.25})
+    said = fit.forecast(drawn.data.assign(**MODEL, replay=0.25)[["tokens", *MODEL, "replay"]], 0.9)
+    assert drawn.data[["lo_0.9", "hi_0.9"]].to_numpy() == pytest.approx(said[["lo", "hi"]].to_numpy())
+
+
 def test_a_level_that_one_size_alone_has_makes_no_row_of_empty_panels():
     runs = cl.examples.load("en-fr-pilot")  # 0 and 100 % replay at the smallest size alone
     fit = cl.fit("ptpp-floor", runs, on="target", where="ptpp in (31, 62) and tokens > 0", starts=8, restraint="none")

@@ -7,7 +7,7 @@ import pandas as pd
 
 from cptlaw.findings import Finding
 from cptlaw.fitting.fit import Fit
-from cptlaw.fitting.uncertainty.intervals import MIN_RUNS, bands
+from cptlaw.fitting.uncertainty.intervals import bands
 from cptlaw.forecasting.comparing.metrics import metrics
 from cptlaw.reporting.figures.figure import COLOURS, QUIET, Figure, axis, bars, blank_drawing, rgba_of
 from cptlaw.runs.metrics import unit_of
@@ -40,7 +40,7 @@ def calibration(fit: Fit, held_out: pd.DataFrame | None = None, interval: float 
     rows = (fit.data if held_out is None else held_out).reset_index(drop=True)
     rows = rows.rename(columns={"loss": "measured"})
     # Intervals of rows that were fitted would be of the fit, and the share inside them says nothing of forecasts.
-    bounded = fit.n_runs >= MIN_RUNS and unseen
+    bounded = fit.without_intervals is None and unseen
     data = fit.forecast(rows, None).drop(columns="findings").rename(columns={"loss": "forecast"})
     if bounded:
         few = np.unique(np.linspace(0, len(rows) - 1, MOST_ROWS).round().astype(int))

@@ -9,7 +9,7 @@ import pandas as pd
 
 from cptlaw.fitting.checking.cuts import trained_rows
 from cptlaw.fitting.fit import Fit
-from cptlaw.fitting.uncertainty.intervals import MIN_RUNS, bands
+from cptlaw.fitting.uncertainty.intervals import bands
 from cptlaw.reporting.figures.figure import COLOURS, INK, Figure, add_band, axis, blank_drawing, level_text, rgba_of
 from cptlaw.runs.metrics import unit_of
 from cptlaw.units import format_percent, format_quantity, format_span
@@ -45,7 +45,7 @@ def interval_fan(
     data = fit.forecast(frame, None).drop(columns="findings")
     drawing = blank_drawing()
     colour = COLOURS[0] if fit.role != "source" else COLOURS[1]
-    bounded = fit.n_runs >= MIN_RUNS
+    bounded = fit.without_intervals is None
     for place, coverage in enumerate(COVERAGES if bounded else ()):
         low, high = bands(fit, frame, coverage, PROFILES)
         data[f"lo_{coverage:g}"], data[f"hi_{coverage:g}"] = low, high

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.fitting.fit import Fit
-from cptlaw.fitting.uncertainty.intervals import MIN_RUNS, bands
+from cptlaw.fitting.uncertainty.intervals import bands
 from cptlaw.reporting.figures.figure import (
     AXES,
     COLOURS,
@@ -48,7 +48,7 @@ def observed_fitted(fit: Fit, interval: float = 0.9) -> Figure:
         Data: run, the law's inputs, observed, fitted, lo, hi.
     """
     rows = fit.data.reset_index(drop=True)
-    bounded = fit.n_runs >= MIN_RUNS
+    bounded = fit.without_intervals is None
     # Runs of several seeds share their inputs, and the fitted loss there.
     inputs = [name for name in rows.columns if name not in ("run", "loss")]
     places = rows[inputs].drop_duplicates().reset_index(drop=True)
