@@ -40,7 +40,7 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 # A ceiling goes down with its room; to raise one is a decision, and its commit says what a user gets for it.
 CEILINGS = {
     "words, files, results": 1370,
-    "answering": 2359,
+    "answering": 2360,
     "cli": 1016,
     "examples": 32,
     "fitting": 6508,
@@ -54,7 +54,7 @@ CEILINGS = {
     "cptlaw_app": 486,
     "cptlaw_sweep": 5276,
 }
-IN_ALL = 40171
+IN_ALL = 40172
 POSITIONAL = 6  # parameters that may be given by place; options are named
 UNTYPED = 249  # annotations of arguments, results and variables that hold `Any`; it goes down with what is typed
 SENTENCES = 48  # assertions on four plain words of a message or more: codes, numbers and options leave words free
