@@ -80,14 +80,15 @@ def _of_mixes(subject: Subject, tell: Progress) -> list[Figure]:
         asked = {name: value for name, value in limits.items() if name != "max_tokens"}
         drawn.append(forgetting_map(target, source, plan=plan, **model, **asked))
     except UsageError:
-        if plan is not None:
+        if plan is not None and plan.fitted_mix.low < plan.fitted_mix.high:
             raise
-        # Without a reference for forgetting there is no map; the plan would have asked for one.
+        # Without a reference for forgetting there is no map, nor over one share of replay; a plan would have asked for
+        # the first.
     tell("Pareto front")
     # The front has no limit here that could hold with a probability.
     asked = {name: limits[name] for name in options_of(Pareto) if name in limits and name != "risk"}
     front = pareto(target, source, **model, budget=subject.flops, points=FRONT_POINTS, interval=interval, **asked)
-    return [*drawn, pareto_front(front)]
+    return [*drawn, pareto_front(front)] if len(front.points) > 1 else drawn
 
 
 def _measured(table: Runs, fit: Fit, mix: Mapping[str, float]) -> pd.DataFrame | None:

@@ -98,6 +98,20 @@ def test_one_run_is_drawn_with_the_intervals_of_its_forecast(runs):
     assert drawn.data[["lo_0.9", "hi_0.9"]].to_numpy() == pytest.approx(said[["lo", "hi"]].to_numpy())
 
 
+def test_runs_at_one_share_of_replay_make_a_report_without_a_map(runs, tmp_path):
+    # A map over one share has no height: the report ended in a traceback, as that of one run did.
+    alone = runs.where("tokens == 0 or replay == 0.25 and lr_schedule == 'constant' and n_params == 124672")
+    target, source = (cl.fit(alone, on=on) for on in ("target", "source"))
+    report = cl.report(alone, target, source, **MODEL, max_forgetting="30%")
+    path = report.save(tmp_path / "report.html")
+    assert {figure.name.rpartition("-")[0] for figure in report.figures} == {"interval-fan", "observed-fitted"}
+    assert path.exists()
+    with pytest.raises(UsageError, match="25%"):
+        cl.figures.forgetting_map(target, source, **MODEL, max_forgetting="30%")
+    plan = cl.plan.min_tokens(target, source, **MODEL, max_forgetting="30%", max_target_loss=1.9)
+    assert cl.plot(plan).name == "losses-by-replay"
+
+
 def test_a_level_that_one_size_alone_has_makes_no_row_of_empty_panels():
     runs = cl.examples.load("en-fr-pilot")  # 0 and 100 % replay at the smallest size alone
     fit = cl.fit("ptpp-floor", runs, on="target", where="ptpp in (31, 62) and tokens > 0", starts=8, restraint="none")

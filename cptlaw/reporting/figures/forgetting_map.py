@@ -71,14 +71,19 @@ def forgetting_map(
             "a map of forgetting needs a source fit and the base model's source loss: give base_source_loss= or "
             "another reference=."
         )
+    if mix.low == mix.high:
+        raise UsageError(
+            f"a map of forgetting goes over shares of replay, and there is one, {format_percent(mix.low)}: "
+            "cptlaw.figures.interval_fan draws forecasts along tokens."
+        )
     known = bool(mix.limits) and all(limit.loss.knows_doubt for limit in mix.limits)
     return _draw_map(mix, plan, risks if known else (), max_tokens or 0.0)
 
 
 def map_of_plan(plan: MinTokensPlan) -> Figure:
-    """Draw the map of a plan of the fewest tokens; without a limit on forgetting, both losses along the replay."""
+    """Draw the map of a plan of the fewest tokens; without forgetting or with one share of replay, both losses."""
     mix = plan.fitted_mix
-    if mix.source is None or mix.forgetting is None:
+    if mix.source is None or mix.forgetting is None or mix.low == mix.high:
         return losses_by_replay(plan)
     return _draw_map(mix, plan, () if plan.risk is None else (plan.risk,))
 
@@ -173,8 +178,7 @@ def _map_grid(mix: FittedMix, plan: MixPlan | None, max_tokens: float) -> tuple[
     if plan is not None and plan.tokens is not None:
         # A plan that exists on paper only, at a million times the fitted tokens, would press the map into its corner.
         low, high = min(low, plan.tokens / 2), max(high, 2 * min(plan.tokens, 1e3 * high))
-    replay = np.linspace(mix.low, mix.high, ROWS) if mix.high > mix.low else np.array([mix.low])
-    return np.geomspace(low, max(high, max_tokens), COLUMNS), replay
+    return np.geomspace(low, max(high, max_tokens), COLUMNS), np.linspace(mix.low, mix.high, ROWS)
 
 
 def _draw_limits(drawing: Drawing, mix: FittedMix, risks: Sequence[float], data: pd.DataFrame) -> list[str]:
