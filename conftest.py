@@ -1,8 +1,10 @@
 """Modules for libraries that are not installed are left out; `make test-training` installs torch and runs the sweep."""
 
 from importlib.util import find_spec
+from pathlib import Path
 
-_NEEDS = {
+ROOT = Path(__file__).parent
+NEEDS = {
     "torch": ["cptlaw_sweep", "tests/training"],
     "transformers": ["cptlaw_sweep/integrations/huggingface.py"],
     "optuna": ["cptlaw_sweep/integrations/optuna_pruner.py"],
@@ -10,4 +12,9 @@ _NEEDS = {
     "sklearn": ["cptlaw/sklearn.py"],
     "markdown_it": ["tests/test_pages.py"],
 }
-collect_ignore = [path for package, paths in _NEEDS.items() if not find_spec(package) for path in paths]
+LEFT_OUT = [ROOT / path for package, paths in NEEDS.items() if not find_spec(package) for path in paths]
+
+
+def pytest_ignore_collect(collection_path):
+    """Leave out what is in a folder too, which `collect_ignore` does not do for a folder that pytest is started on."""
+    return True if any(collection_path.is_relative_to(path) for path in LEFT_OUT) else None
