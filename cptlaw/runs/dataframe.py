@@ -8,6 +8,7 @@ import pandas as pd
 
 from cptlaw.errors import DataError, UsageError, needed_for
 from cptlaw.runs.raw_table import ROW, RawTable
+from cptlaw.runs.schema import canonical_name
 
 if TYPE_CHECKING:
     import polars
@@ -41,7 +42,7 @@ def from_dataframe(source: object, label: str = "DataFrame") -> RawTable:
     Returns
     -------
     RawTable
-        The index holds the position of each row, from 0; an index of the source is ignored.
+        The index holds the position of each row, from 0. Levels of the source's index that have a name are columns.
 
     Raises
     ------
@@ -55,9 +56,17 @@ def from_dataframe(source: object, label: str = "DataFrame") -> RawTable:
         raise DataError(f"{label}: the columns have several levels. Expected one name per column; flatten them.")
     if frame.empty:
         raise DataError(f"{label}: the table has no rows. Expected one row per measured loss.")
+    frame = index_as_columns(frame)
     # Only the labels are replaced: the source keeps its own.
     frame = frame.set_axis([str(name) for name in frame.columns], axis="columns")
     return RawTable(frame.set_axis(pd.RangeIndex(len(frame), name=ROW), axis="index"), label)
+
+
+def index_as_columns(frame: pd.DataFrame, *, of_ours: bool = False) -> pd.DataFrame:
+    """Return a table with the named levels of its index as columns, where none is called so; all, or those of ours."""
+    levels = [name for name in frame.index.names if name not in (None, ROW, *frame.columns)]
+    levels = [name for name in levels if not of_ours or canonical_name(str(name)) is not None]
+    return frame.reset_index(levels) if levels else frame
 
 
 def to_polars(frame: pd.DataFrame) -> polars.DataFrame:

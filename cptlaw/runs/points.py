@@ -10,7 +10,7 @@ import pandas as pd
 
 from cptlaw.errors import UsageError, escape_hidden, quote
 from cptlaw.runs.corpora import check_sums
-from cptlaw.runs.dataframe import TableLike, from_dataframe
+from cptlaw.runs.dataframe import TableLike, from_dataframe, index_as_columns
 from cptlaw.runs.naming import Naming, name_columns
 from cptlaw.runs.numbers import checked_numbers
 from cptlaw.runs.problems import Problems
@@ -91,7 +91,7 @@ def as_points(source: PointsLike) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        The source itself where nothing has to be read; an index of pandas is kept.
+        The source itself where nothing has to be read; an index of pandas is kept, but for levels that are inputs.
 
     Raises
     ------
@@ -112,6 +112,7 @@ def as_points(source: PointsLike) -> pd.DataFrame:
     if isinstance(source, Mapping):
         source = _table_of(source)
     frame = source if isinstance(source, pd.DataFrame) else from_dataframe(source).frame
+    frame = index_as_columns(frame, of_ours=True)
     if not frame.columns.is_unique:
         name_columns(map(str, frame.columns), None, "points")  # which says what is there twice
     # Asked at every forecast: reading a column costs more than its type.

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from cptlaw.errors import DataError, UsageError
 from cptlaw.runs import Runs, json_file, read_runs
 from cptlaw.runs.convert import to_numbers
+from cptlaw.runs.points import as_points
 
 CSV = """run,eval,loss,n_params,tokens,replay,ptpp,step,lr,note
 a,source,2.5,8.1B,0,,15,0,,base
@@ -126,6 +127,22 @@ def test_parquet(tmp_path, plain):
     same(runs, read_runs(plain))
     assert runs.path == file
     assert list(runs.frame.index) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("levels", [["run"], ["run", "eval"], ["n_params", "replay"]])
+def test_an_index_with_names_is_columns(plain, levels):
+    """Without their names runs were told apart by what else differs: 148 for 14, and intervals 44 % narrower."""
+    indexed = plain.set_index(levels)
+    same(read_runs(indexed), read_runs(plain))
+    beside = plain.set_index(levels, drop=False)  # the columns are there as well
+    same(read_runs(beside), read_runs(plain))
+
+
+def test_an_index_of_points_is_read_where_it_names_inputs():
+    frame = pd.DataFrame({"tokens": [1e6, 2e6], "label": ["a", "b"]})
+    by_size = frame.assign(N=["8B", "1B"]).set_index("N")
+    assert as_points(by_size)["n_params"].tolist() == [8e9, 1e9]
+    assert as_points(frame.set_index("label")).index.tolist() == ["a", "b"]
 
 
 def test_a_parquet_file_keeps_the_column_that_was_an_index(tmp_path, plain):
