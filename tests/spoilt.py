@@ -2,6 +2,7 @@
 
     python tests/spoilt.py --n 1000 --seed 0        # ends with 1 if any mistake went unnoticed
     python tests/spoilt.py --seed 0 --only 123      # one table again
+    python tests/spoilt.py --n 1000 --parts         # mistakes in one size, some runs, after a restart
     python tests/spoilt.py --n 1000 --quick         # answers nothing: what could leave it as it was is unnoticed
 
 Every table is made from the seed and its number alone: a part of an example table, as a user's own may look (two sizes
@@ -16,7 +17,7 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -35,6 +36,8 @@ CLOSE = 0.01  # of a loss, and of the share of forgetting and replay, within whi
 
 Frame = pd.DataFrame
 Rng = np.random.Generator
+Mistake = Callable[[Frame, Rng], Frame | None]
+Part = Callable[[Frame, Rng], Any]
 
 
 @cache
@@ -168,7 +171,7 @@ def digits_are_rounded_away(frame: Frame, rng: Rng) -> Frame:
     return frame.assign(loss=frame["loss"].round(int(rng.integers(0, 3))))
 
 
-MISTAKES: tuple[Callable[[Frame, Rng], Frame | None], ...] = (
+MISTAKES: tuple[Mistake, ...] = (
     source_is_that_of_the_base,
     every_loss_is_equal,
     source_is_a_copy_of_target,
@@ -183,6 +186,132 @@ MISTAKES: tuple[Callable[[Frame, Rng], Frame | None], ...] = (
     ptpp_is_constant,
     replay_is_its_complement,
     digits_are_rounded_away,
+)
+
+
+# -- mistakes in a part of the rows: of one size, of some runs, of each run after a restart ---------------------------
+
+
+def a_size(frame: Frame, rng: Rng) -> Any:
+    return frame["n_params"] == rng.choice(frame["n_params"].unique())
+
+
+def half_of_the_runs(frame: Frame, rng: Rng) -> Any:
+    """As of one of two machines."""
+    names = frame.loc[frame["tokens"] > 0, "run"].unique()
+    return frame["run"].isin(rng.choice(names, len(names) // 2, replace=False))
+
+
+def after_a_restart(frame: Frame, rng: Rng) -> Any:
+    last = frame.groupby("run")["tokens"].transform("max")
+    return frame["tokens"] > rng.uniform(0.3, 0.7) * last
+
+
+def all_of_it(frame: Frame, rng: Rng) -> Any:
+    return pd.Series(True, frame.index)
+
+
+def _bases(frame: Frame, keys: list[str]) -> Any:
+    base = frame[(frame["tokens"] == 0) & (frame["eval"] == "source")].groupby(keys)["loss"].mean()
+    return frame[keys].join(base, on=keys)["loss"] if len(base) else pd.Series(np.nan, frame.index)
+
+
+def base_of_the_same_seed(frame: Frame, rng: Rng) -> Any:
+    return _bases(frame, [name for name in MODEL if name in frame])
+
+
+def base_as_a_mean_over_seeds(frame: Frame, rng: Rng) -> Any:
+    return _bases(frame, [name for name in MODEL if name in frame and name != "seed"])
+
+
+def base_rounded(frame: Frame, rng: Rng) -> Any:
+    return base_as_a_mean_over_seeds(frame, rng).round(3)
+
+
+def base_with_noise(frame: Frame, rng: Rng) -> Any:
+    return base_as_a_mean_over_seeds(frame, rng) * (1.0 + 6e-4 * rng.normal(size=len(frame)))
+
+
+def copy_of_target(frame: Frame, rng: Rng) -> Any:
+    target = frame[frame["eval"] == "target"].set_index(["run", "tokens"])["loss"]
+    both = pd.MultiIndex.from_frame(frame[["run", "tokens"]])
+    return pd.Series(target.reindex(both).to_numpy(), frame.index)
+
+
+PARTS = (a_size, half_of_the_runs, after_a_restart, all_of_it)
+COPIES = (base_of_the_same_seed, base_as_a_mean_over_seeds, base_rounded, base_with_noise, copy_of_target)
+
+
+def copied(part: Part, whose: Part) -> Mistake:
+    """Return the mistake that the source losses of a part of the rows are copied from elsewhere."""
+
+    def mistake(frame: Frame, rng: Rng) -> Frame | None:
+        losses = whose(frame, rng)
+        at = frame["eval"].eq("source") & (frame["tokens"] > 0) & part(frame, rng)
+        several = len(frame.loc[at, ["run", "tokens"]].drop_duplicates()) > 2 and frame.loc[at, "run"].nunique() > 1
+        return frame.assign(loss=frame["loss"].where(~at, losses)) if several and losses[at].notna().all() else None
+
+    mistake.__name__ = f"{part.__name__}_{whose.__name__}"
+    return mistake
+
+
+# -- mistakes that leave each column as it may well be ----------------------------------------------------------------
+
+
+def replay_is_nought(frame: Frame, rng: Rng) -> Frame | None:
+    """Fill the column of replay with noughts."""
+    keys = ["eval", "n_params", "ptpp", "tokens", "lr_peak", *(["seed"] if "seed" in frame else [])]
+    alike = frame[frame["tokens"] > 0].groupby(keys)["replay"].nunique()
+    return frame.assign(replay=frame["replay"].where(frame["replay"].isna(), 0.0)) if (alike > 1).sum() > 3 else None
+
+
+def tokens_count_pre_training(frame: Frame, rng: Rng) -> Frame:
+    """Go on counting tokens where pre-training ended."""
+    seen = frame["ptpp"] * frame["n_params"]
+    return frame.assign(tokens=frame["tokens"].where(frame["tokens"] == 0, frame["tokens"] + seen))
+
+
+def target_rises_in_every_run(frame: Frame, rng: Rng) -> Frame | None:
+    """Log the losses of each run from its end to its start."""
+    at = frame["eval"].eq("target") & (frame["tokens"] > 0)
+    rows = frame[at].sort_values("tokens")
+    if rows.groupby("run").size().min() < 2:
+        return None
+    turned = rows.groupby("run")["loss"].transform(lambda losses: losses.to_numpy()[::-1])
+    return frame.assign(loss=turned.reindex(frame.index).fillna(frame["loss"]))
+
+
+def losses_of_the_next_checkpoint(frame: Frame, rng: Rng) -> Frame | None:
+    """Join each loss to the row before its own."""
+    rows = frame[frame["tokens"] > 0].sort_values("tokens")
+    groups = rows.groupby(["run", "eval"])
+    if groups.size().min() < 3:
+        return None
+    later = groups["loss"].shift(-1).fillna(rows["loss"])
+    return frame.assign(loss=later.reindex(frame.index).fillna(frame["loss"]))
+
+
+def one_run_diverged(frame: Frame, rng: Rng) -> Frame | None:
+    """Keep a run that never came back."""
+    names = frame.loc[frame["tokens"] > 0, "run"].unique()
+    at = frame["run"].eq(rng.choice(names)) & (frame["tokens"] > 0)
+    return frame.assign(loss=frame["loss"].where(~at, frame["loss"] * rng.uniform(1.4, 2.5)))
+
+
+def half_of_the_runs_on_another_eval(frame: Frame, rng: Rng) -> Frame:
+    """Measure the source of some runs on another text."""
+    at = half_of_the_runs(frame, rng) & frame["eval"].eq("source") & (frame["tokens"] > 0)
+    return frame.assign(loss=frame["loss"].where(~at, rng.uniform(1.15, 1.4) * frame["loss"] - 0.05))
+
+
+IN_PARTS: tuple[Mistake, ...] = (
+    *(copied(part, whose) for part in PARTS for whose in COPIES),
+    replay_is_nought,
+    tokens_count_pre_training,
+    target_rises_in_every_run,
+    losses_of_the_next_checkpoint,
+    one_run_diverged,
+    half_of_the_runs_on_another_eval,
 )
 
 
@@ -212,10 +341,12 @@ class Case:
         return self.ended == "unnoticed" or bool(self.clean_errors)
 
 
-def cases(numbers: Iterable[int], seed: int, quick: bool = False) -> Iterator[Case]:
+def cases(
+    numbers: Iterable[int], seed: int, quick: bool = False, mistakes: Sequence[Mistake] = MISTAKES
+) -> Iterator[Case]:
     """Yield how each case ended; quickly without the answers that a mistake may leave as they were."""
     for number in numbers:
-        mistake = MISTAKES[number % len(MISTAKES)]
+        mistake = mistakes[number % len(mistakes)]
         draw, rng, spoilt = random.Random(f"{seed}-{number}"), np.random.default_rng([seed, number]), None
         while spoilt is None:  # until the table has a place for the mistake
             frame = drawn(draw)
@@ -266,11 +397,13 @@ def main() -> int:
     parser.add_argument("--n", type=int, default=1000, help="tables")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=int, help="the number of one table")
+    parser.add_argument("--parts", action="store_true", help="mistakes in a part of the rows")
     parser.add_argument("--quick", action="store_true", help="answer nothing")
     given = parser.parse_args()
     begun, ended = time.process_time(), Counter[tuple[str, str]]()
     failed = alarms = 0
-    for case in cases(range(given.n) if given.only is None else [given.only], given.seed, given.quick):
+    numbers, mistakes = range(given.n) if given.only is None else [given.only], IN_PARTS if given.parts else MISTAKES
+    for case in cases(numbers, given.seed, given.quick, mistakes):
         ended[case.mistake, case.ended] += 1
         failed, alarms = failed + (case.ended == "unnoticed"), alarms + bool(case.clean_errors)
         if case.fails or given.only is not None:

@@ -6,18 +6,14 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 
-import numpy as np
 import pandas as pd
 
 from cptlaw.errors import DataError, join_names
 from cptlaw.importing.history import History
+from cptlaw.runs.alike import AlikeRuns, furthest_alike
 from cptlaw.runs.metrics import is_score, metric_name
 from cptlaw.runs.run_names import PART
 
-# Of a loss. Seeds and the order of text move one by a few thousandths; of models of 75,000 parameters, as small as
-# anybody fits, by up to .024 in mid-run (the example pilot).
-NOISE, NOISE_OF_SMALL, SMALL = 0.01, 0.03, 1e7
-_OF_POINTS = ("run", "eval", "loss", "step", "tokens", "flops", "samples", "metric", "n_items", "chance", "lr")
 # What the parts of names of runs stand for, by the word before the number or the unit behind it.
 _MEANT = {
     **dict.fromkeys(("r", "replay", "mix"), "{replay}"),
@@ -44,18 +40,13 @@ def require_differences(frame: pd.DataFrame, histories: Sequence[History], told:
     DataError
         If there are such runs; the message names settings to look at, and how to give what differs.
     """
-    alike: dict[tuple[object, ...], list[str]] = defaultdict(list)
-    whole = [name for name in frame.columns if name not in _OF_POINTS]
-    for run, rows in frame.groupby("run", sort=False):
-        rate = rows["lr"].max() if "lr" in rows else None
-        length = max((rows[name].max() for name in ("step", "tokens") if name in rows), default=1.0)
-        # One of another length by a third follows another schedule, which tells it apart.
-        order = round(3.0 * float(np.log(max(length, 1.0)))) if np.isfinite(length) else None
-        alike[(*(_whole(rows[name]) for name in whole), _whole(pd.Series([rate])), order)].append(str(run))
-    for runs in alike.values():
-        apart = _furthest_apart(frame[frame["run"].isin(runs)]) if len(runs) > 1 else None
-        if apart is not None:
-            raise DataError(_message(runs, apart, histories, told))
+    losses = frame
+    if "metric" in frame.columns:
+        words = {word: metric_name(word) if isinstance(word, str) else "loss" for word in frame["metric"].unique()}
+        losses = frame[~frame["metric"].map(words).map(is_score)]
+    found = furthest_alike(losses)
+    if found is not None:
+        raise DataError(_message(found, histories, told))
 
 
 def pattern_of(names: Sequence[str]) -> str | None:
@@ -71,35 +62,7 @@ def pattern_of(names: Sequence[str]) -> str | None:
     return pattern if not made and re.search(r"\{(?!any)", pattern) else None
 
 
-def _whole(values: pd.Series) -> object:
-    held = values.dropna().astype(str).unique()
-    return held[0] if len(held) == 1 else f"{len(held)} values"
-
-
-def _furthest_apart(frame: pd.DataFrame) -> tuple[str, str, str, float, float] | None:
-    """Return two runs, the eval and both losses, where they are furthest apart at one step; none within noise."""
-    at = next((name for name in ("tokens", "step") if name in frame.columns and frame[name].notna().any()), None)
-    losses = frame
-    small = "n_params" in frame.columns and pd.to_numeric(frame["n_params"], errors="coerce").max() < SMALL
-    noise = NOISE_OF_SMALL if small else NOISE
-    if "metric" in frame.columns:
-        kinds = frame["metric"].map(lambda word: metric_name(word) if isinstance(word, str) else "loss")
-        losses = frame[~kinds.map(is_score)]
-    furthest: tuple[float, tuple[str, str, str, float, float]] | None = None
-    for _, rows in losses.groupby(["eval", at] if at else ["eval"], sort=False):
-        runs, evals, values = rows["run"].tolist(), rows["eval"].tolist(), rows["loss"].to_numpy(dtype=np.float64)
-        low, high = int(values.argmin()), int(values.argmax())
-        ratio = float(np.log(values[high] / values[low]))
-        if runs[low] != runs[high] and ratio > noise and (furthest is None or ratio > furthest[0]):
-            found = (str(runs[low]), str(runs[high]), str(evals[low]), float(values[low]), float(values[high]))
-            furthest = ratio, found
-    return None if furthest is None else furthest[1]
-
-
-def _message(
-    runs: Sequence[str], apart: tuple[str, str, str, float, float], histories: Sequence[History], told: Sequence[str]
-) -> str:
-    low, high, name, least, most = apart
+def _message(found: AlikeRuns, histories: Sequence[History], told: Sequence[str]) -> str:
     held = {str(key) for history in histories for key in history.config}
     if told:
         look = f"They differ in {join_names(map(repr, told), 6)}, which are read as names and places"
@@ -112,10 +75,10 @@ def _message(
     by_name = f"their names look like --pattern '{pattern}'" if pattern else "--pattern, where names tell it"
     by_name += " (put {replay%}, {ptpp}, {lr_peak}, .. in the place of {any1})" if "{any1}" in by_name else ""
     return (
-        f"{histories[0].path}: {len(runs)} runs differ by nothing in the table, and in loss by more than noise: of "
-        f"eval {name!r} {low!r} has {least:.4g} and {high!r} {most:.4g}. What was set differently is missing: replay, "
-        f"rate, size, .. {look}{how}. Say it to cptlaw import: {by_name}; or --settings TABLE.csv, with a "
-        "row per run (run,replay,..)."
+        f"{histories[0].path}: {len(found.runs)} runs have the same settings and differ in loss by more than noise: of "
+        f"eval {found.eval!r} {found.low!r} has {found.lowest:.4g} and {found.high!r} {found.highest:.4g}. What was "
+        f"set differently is missing: replay, rate, size, .. {look}{how}. Say it to cptlaw import: {by_name}; or "
+        "--settings TABLE.csv, with a row per run (run,replay,..)."
     )
 
 

@@ -15,7 +15,9 @@ import pandas as pd
 
 from cptlaw.errors import join_names
 from cptlaw.findings import Finding, by_severity
+from cptlaw.runs.alike import furthest_alike
 from cptlaw.runs.metrics import HIGHEST_LOSS
+from cptlaw.runs.never_measured import adapted_rows, base_losses, copies_of_bases, copies_of_evals, settings_of
 from cptlaw.runs.outliers import (
     BITS,
     SEED,
@@ -30,17 +32,15 @@ from cptlaw.runs.outliers import (
 from cptlaw.runs.sweeps import mistuned_runs
 from cptlaw.runs.table import CLEAR, Runs
 from cptlaw.runs.within import correlation_with_replay
-from cptlaw.units import format_percent, format_quantity
+from cptlaw.units import counted, format_percent, format_quantity
 
 Floats = npt.NDArray[np.float64]
 
 HIGHEST_PTPP = 2e5  # tokens per parameter; the most that is public is about 130,000
 COUNTS = (1e3, 1e6, 1e9)  # factors between tokens, thousands, millions and billions of them
-SETTINGS = ("n_params", "ptpp", "tokens", "replay", "lr_peak", "lr_schedule", "domain")
 # What names or measures a base model, and does not tell why two of them differ.
 NAMES = ("run", "eval", "loss", "ptpp", "pt_tokens", "base", "base_model", "base_run", "n_params_non_embedding")
 STILL_OVER = 4.0  # times the tokens, over which a loss that stands still was not measured
-MOST = 0.9  # share of the rows that are alike, from which it is no chance
 BASES_DIFFER = 0.01  # relative difference of base models that the table does not tell apart
 SEEDS_DIFFER = 0.1  # the same of base models that differ in their seed alone; .033 was measured
 REPLAY_LEARNS = 0.5  # share of old data up to which training lowers the loss on the new corpus
@@ -83,13 +83,15 @@ def _data_errors(runs: Runs, on: str | None) -> tuple[Finding, ...]:
     if len(unexplained) < len(tables):  # chance would leave no eval explained
         found = [replace(one, severity="warning") if one in unexplained else one for one in found]
     if on is None and tables:
-        found += [*_equal_evals(tables), *_replay(runs, tables), *_budgets(runs.frame)]
+        found += [*copies_of_evals(tables), *_replay(runs, tables), *_budgets(runs.frame)]
+        measured = runs.frame[runs.frame["eval"].isin([*tables])]
+        found += _same_settings(adapted_rows(measured))
     return by_severity(found)
 
 
 def one_run(runs: Runs) -> tuple[Finding, ...]:
     """Say that a table holds one run: enough to forecast its own curve, and not what another run would do."""
-    adapted = _adapted(runs.frame)
+    adapted = adapted_rows(runs.frame)
     if adapted["run"].nunique() != 1:
         return ()
     # Where size and budget are known, other studies say what such a run tells of others.
@@ -109,14 +111,18 @@ def one_run(runs: Runs) -> tuple[Finding, ...]:
 
 def _of_eval(runs: Runs, name: str, rows: pd.DataFrame, worse: frozenset[str]) -> Iterator[Finding]:
     """Look at the rows of one eval, of which some are of runs that were tuned worse than others of a sweep."""
-    adapted, base = _adapted(rows), _base_losses(rows)
+    adapted, base = adapted_rows(rows), base_losses(rows)
     if len(adapted) < 2:
         return
     yield from _loss_units(name, adapted)
     yield from _rounded(name, adapted)
     yield from _token_units(adapted)
-    if (still := _still(name, rows)) is not None:
-        yield still
+    yield from _tokens_of_pre_training(adapted)
+    if found := [*_equal(name, rows)] or [*copies_of_bases(name, rows)] or [*_still(name, adapted)]:
+        yield from found
+        return
+    if runs.role(name) == "target" and (rising := [*_rising(name, adapted)]):
+        yield from rising
         return
     yield from _against_base(runs.role(name), name, adapted, base)
     surface = LossSurface(adapted)
@@ -124,7 +130,7 @@ def _of_eval(runs: Runs, name: str, rows: pd.DataFrame, worse: frozenset[str]) -
     yield from outlier_rows(surface, name, base)
     if worse:  # which may have collapsed; laws are fitted to the best
         rows = rows[~rows["run"].isin(worse)]
-        surface = LossSurface(_adapted(rows))
+        surface = LossSurface(adapted_rows(rows))
     by_size = [*sizes_out_of_order(rows, surface, learned=runs.role(name) == "target")]
     yield from by_size
     if "tokens" in rows.columns:
@@ -134,26 +140,6 @@ def _of_eval(runs: Runs, name: str, rows: pd.DataFrame, worse: frozenset[str]) -
         if not by_size:
             yield from bases_out_of_line(bases)
     yield from unexplained_losses(surface)
-
-
-def _adapted(rows: pd.DataFrame) -> pd.DataFrame:
-    return rows[(rows["tokens"] != 0).to_numpy()] if "tokens" in rows.columns else rows
-
-
-def _base_losses(rows: pd.DataFrame) -> Floats:
-    """Return for each adapted row the loss of its base model, NaN where none or several were measured, (n,)."""
-    adapted = _adapted(rows)
-    if "tokens" not in rows.columns or len(adapted) == len(rows):
-        return np.full(len(adapted), np.nan)
-    keys = [name for name in ("n_params", "ptpp", "lr_pretrain", "base", "domain", "vocab_added") if name in rows]
-    base = rows[(rows["tokens"] == 0).to_numpy()]
-    keys = [name for name in keys if base[name].notna().all() and adapted[name].notna().all()]
-    if not keys:
-        keys, base, adapted = ["all"], base.assign(all=0), adapted.assign(all=0)
-    mean = base.groupby(keys, observed=True)["loss"].mean().rename("base_loss").reset_index()
-    texts = {name: str for name in keys if isinstance(base[name].dtype, pd.CategoricalDtype)}
-    joined = adapted[keys].astype(texts).merge(mean.astype(texts), "left", on=keys)
-    return joined["base_loss"].to_numpy(dtype=float)
 
 
 def _loss_units(name: str, adapted: pd.DataFrame) -> Iterator[Finding]:
@@ -222,6 +208,41 @@ def _token_units(adapted: pd.DataFrame) -> Iterator[Finding]:
         )
 
 
+def _tokens_of_pre_training(adapted: pd.DataFrame) -> Iterator[Finding]:
+    """Say that tokens go on from those of pre-training: no row has fewer than its base model was trained on."""
+    if not {"tokens", "n_params", "ptpp"} <= set(adapted.columns):
+        return
+    before = (adapted["n_params"] * adapted["ptpp"]).to_numpy(dtype=float)
+    ratio = (adapted["tokens"].to_numpy(dtype=float) / before)[before > 0]
+    if len(ratio) < 2 or not ratio.min() > 1.0:
+        return
+    yield Finding(
+        "error" if adapted["ptpp"].nunique() > 1 else "warning",  # a base model alone may be trained on little
+        "tokens-of-pre-training",
+        f"every row has more tokens than its base model was pre-trained on (ptpp x n_params), {ratio.min():.3g} to "
+        f"{ratio.max():.3g} times as many: tokens look as if they counted pre-training as well.",
+        "tokens counts continued pre-training alone: take ptpp x n_params away from each row.",
+        data={"least": float(ratio.min())},
+    )
+
+
+def _same_settings(adapted: pd.DataFrame) -> Iterator[Finding]:
+    """Say that runs of the same settings differ in loss: one is missing, and may be replay where that never varies."""
+    if (found := furthest_alike(adapted)) is None:
+        return
+    one_mix = "replay" in adapted.columns and adapted["replay"].nunique() == 1
+    yield Finding(
+        "error" if one_mix else "warning",
+        "settings-missing",
+        f"{counted(len(found.runs), 'run')}, {join_names(map(repr, found.runs), 3)}, have the same settings and differ "
+        f"in loss: {found.low!r} has {found.lowest:.4g} of {found.eval!r} and {found.high!r} {found.highest:.4g}, more "
+        "than seeds do. A setting is missing from the table"
+        + (f"; replay is {format_percent(float(adapted['replay'].max()), 3)} in all rows." if one_mix else "."),
+        "Add the column in which they differ, such as replay or the peak rate.",
+        data={"runs": found.runs, "eval": found.eval},
+    )
+
+
 def _in_other_units(values: Floats, run: npt.NDArray[np.intp], names: pd.Index, what: str) -> Finding | None:
     """Say which part of log10 values is set apart from the rest by a factor of units, and among them without it."""
     order = np.sort(values)
@@ -254,41 +275,35 @@ def _in_other_units(values: Floats, run: npt.NDArray[np.intp], names: pd.Index, 
     )
 
 
-def _still(name: str, rows: pd.DataFrame) -> Finding | None:
-    """Say that a loss never moves: no run changed it, or nobody measured it."""
-    adapted = _adapted(rows)
-    loss = adapted["loss"].to_numpy(dtype=float)
-    settings = [one for one in SETTINGS if one in adapted.columns]
-    if len(rows) < 3 or len(adapted[settings].drop_duplicates()) < 2:
-        return None
-    measured = loss if len(loss) > 2 else rows["loss"].to_numpy(dtype=float)  # two that agree may do so by chance
-    if np.ptp(measured) <= 1e-9 * loss.max():
-        return Finding(
-            "error",
-            "equal-losses",
-            f"all {len(measured)} losses of {name!r} are {loss[0]:.6g}, whatever size, tokens and mix are.",
-            "Look which column holds the losses, and how they were joined; if runs were stopped at this loss, forecast "
-            "the other eval alone.",
-        )
-    if len(adapted) < 3:
-        return None
-    base = rows["loss"].to_numpy(dtype=float)[(rows["tokens"] == 0).to_numpy()] if "tokens" in rows else np.zeros(0)
-    at_base, moves = float(np.mean(np.isin(loss, base))), _most_moved(adapted)
-    over = float(adapted["tokens"].max() / adapted["tokens"].min()) if "tokens" in adapted.columns else 1.0
-    if at_base < MOST and moves > 1e-9 and not (moves < SEED and over >= STILL_OVER):
-        return None
-    what = (
-        "is that of the base model"
-        if at_base >= MOST
-        else f"moves by {format_percent(moves, 2)} at most in any model, less than two seeds differ by,"
+def _equal(name: str, rows: pd.DataFrame) -> Iterator[Finding]:
+    """Say that all losses are one."""
+    adapted = adapted_rows(rows)
+    measured = adapted if len(adapted) > 2 else rows  # two that agree may do so by chance
+    loss = measured["loss"].to_numpy(dtype=float)
+    if len(rows) < 3 or settings_of(adapted) < 2 or np.ptp(loss) > 1e-9 * loss.max():
+        return
+    yield Finding(
+        "error",
+        "equal-losses",
+        f"all {len(loss)} losses of {name!r} are {loss[0]:.6g}, whatever size, tokens and mix are.",
+        "Look which column holds the losses, and how they were joined; if runs were stopped at this loss, forecast "
+        "the other eval alone.",
     )
-    return Finding(
-        "error" if at_base >= MOST else "warning",
+
+
+def _still(name: str, adapted: pd.DataFrame) -> Iterator[Finding]:
+    """Say that a loss hardly moves in any model, beside base models that were not measured."""
+    moves = _most_moved(adapted)
+    over = float(adapted["tokens"].max() / adapted["tokens"].min()) if "tokens" in adapted.columns else 1.0
+    if len(adapted) < 3 or moves >= SEED or over < STILL_OVER or settings_of(adapted) < 2:
+        return
+    yield Finding(
+        "warning",
         "still-loss",
-        f"the loss of {name!r} {what} in {'all' if at_base in (0.0, 1.0) else f'{at_base:.0%} of the'} rows of adapted "
-        "models: it was not measured after training, or training did not reach it.",
+        f"the loss of {name!r} moves by {format_percent(moves, 2)} at most in any model, less than two seeds differ "
+        "by: it was not measured after training, or training did not reach it.",
         "Measure this eval on the adapted models, and look how both tables were joined.",
-        data={"moves": moves, "at_base": at_base},
+        data={"moves": moves},
     )
 
 
@@ -331,6 +346,25 @@ def _against_base(role: str, name: str, adapted: pd.DataFrame, base: Floats) -> 
     )
 
 
+def _rising(name: str, adapted: pd.DataFrame) -> Iterator[Finding]:
+    """Say that a target loss ends above where it began in every run, though they were trained on its corpus."""
+    if "tokens" not in adapted.columns:
+        return
+    learned = adapted["replay"].to_numpy(dtype=float) <= REPLAY_LEARNS if "replay" in adapted.columns else slice(None)
+    by_run = adapted[learned].sort_values("tokens", kind="stable").groupby("run", observed=True)["loss"]
+    rise = np.log(by_run.last() / by_run.first())[by_run.size() > 1]
+    if len(rise) < LEAST_RISEN or not (rise > 0).all():
+        return
+    yield Finding(
+        "error",
+        "rising-with-tokens",
+        f"the losses of {name!r} rise from the first to the last row of each of {len(rise)} runs (by "
+        f"{math.expm1(float(rise.median())):.1%} in the middle), though they were trained on its corpus.",
+        "Look in which order rows and losses were joined, and whether source and target are exchanged.",
+        data={"rise": float(rise.median())},
+    )
+
+
 def _risen(role: str, name: str, adapted: pd.DataFrame, base: Floats) -> Iterator[Finding]:
     """Say that many runs have a higher loss than their base models on the corpus that they were trained on most."""
     if role != "target" and (role != "source" or "replay" not in adapted.columns):
@@ -354,32 +388,6 @@ def _risen(role: str, name: str, adapted: pd.DataFrame, base: Floats) -> Iterato
         f"Look whether losses stand in the rows of their runs, and whether all were measured on one eval{also}.",
         data={"rows": risen, "of": len(change)},
     )
-
-
-def _equal_evals(tables: dict[str, pd.DataFrame]) -> Iterator[Finding]:
-    """Say which evals hold the same losses."""
-    names = [*tables]
-    keys = [key for key in ("run", "step", "tokens") if all(key in rows.columns for rows in tables.values())]
-    wide = {name: rows.set_index(keys)["loss"] for name, rows in tables.items()} if keys else {}
-    for i, first in enumerate(names):
-        for second in names[i + 1 : i + 40]:
-            if not wide or not (wide[first].index.is_unique and wide[second].index.is_unique):
-                continue
-            both = pd.concat([wide[first], wide[second]], axis=1, join="inner").to_numpy(dtype=float)
-            if len(both) < 3 or np.ptp(both[:, 0]) == 0:
-                continue
-            share = float(np.mean(np.abs(both[:, 0] / both[:, 1] - 1.0) < 1e-9))
-            if share >= MOST:
-                # A table from scratch has no old and no new corpus that would have to differ.
-                cpt = any({"replay", "ptpp"} & set(rows.columns) for rows in tables.values())
-                yield Finding(
-                    "error" if cpt else "warning",
-                    "equal-evals",
-                    f"{first!r} and {second!r} have the same loss in {share:.0%} of {len(both)} rows: one is a copy of "
-                    "the other.",
-                    "Look which columns the two losses are read from.",
-                    data={"evals": [first, second], "share": share},
-                )
 
 
 def _replay(runs: Runs, tables: dict[str, pd.DataFrame]) -> Iterator[Finding]:

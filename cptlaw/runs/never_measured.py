@@ -1,0 +1,178 @@
+"""Losses that were not measured where they stand: those of the base model, of another eval, or of another row.
+
+A loss that was measured comes within a tenth of a per cent of its base model's as often as it comes within each other
+tenth beside it. Losses that were copied heap up at nought: in all rows, or in those of one size, machine or restart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from cptlaw.errors import join_names
+from cptlaw.findings import Finding, Remedy
+from cptlaw.units import counted
+
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+MODEL = ("n_params", "ptpp", "lr_pretrain", "base", "seed", "domain", "vocab_added")
+SETTINGS = ("n_params", "ptpp", "tokens", "replay", "lr_peak", "lr_schedule", "domain")
+# Log loss between a copy and what it was copied from: to the digit; as a mean over seeds, rounded, or beside noise.
+CLOSE = (1e-4, 1e-3)
+AROUND = (5.0, 20.0)  # times as far: how many rows lie there says how many chance brings close
+CHANCE = 0.001  # probability of so many
+LEAST_ROWS, LEAST_SETTINGS = 3, 2
+MOST_NAMED, MOST_COMPARED, DIGITS = 3, 40, 8
+
+
+def base_losses(rows: pd.DataFrame, *, same_seed: bool = False) -> Floats:
+    """Return for each adapted row the loss of its base model, NaN where it was not measured, (n,).
+
+    Parameters
+    ----------
+    rows
+        Those of one eval, base models among them.
+    same_seed
+        Whether both have one seed; else it is the mean over the seeds of base models.
+    """
+    adapted = adapted_rows(rows)
+    if "tokens" not in rows.columns or len(adapted) == len(rows):
+        return np.full(len(adapted), np.nan)
+    keys = [name for name in MODEL if name in rows.columns and (name != "seed" or same_seed)]
+    base = rows[(rows["tokens"] == 0).to_numpy()]
+    keys = [name for name in keys if base[name].notna().all() and adapted[name].notna().all()]
+    if not keys:
+        keys, base, adapted = ["all"], base.assign(all=0), adapted.assign(all=0)
+    mean = base.groupby(keys, observed=True)["loss"].mean().rename("base_loss").reset_index()
+    texts = {name: str for name in keys if isinstance(base[name].dtype, pd.CategoricalDtype)}
+    joined = adapted[keys].astype(texts).merge(mean.astype(texts), "left", on=keys)
+    return joined["base_loss"].to_numpy(dtype=float)
+
+
+def adapted_rows(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of adapted models."""
+    return rows[(rows["tokens"] != 0).to_numpy()] if "tokens" in rows.columns else rows
+
+
+def copies_of_bases(name: str, rows: pd.DataFrame) -> Iterator[Finding]:
+    """Say which losses of an eval are those of base models, or of other rows, and of which runs they are.
+
+    Parameters
+    ----------
+    rows
+        Those of the eval, base models among them.
+    """
+    adapted = adapted_rows(rows)
+    loss = adapted["loss"].to_numpy(dtype=float)
+    apart = np.fmin(*(np.abs(np.log(loss / base_losses(rows, same_seed=same))) for same in (False, True)))
+    apart[_early(adapted)] = np.nan  # the first steps of a run change little
+    at = _heap(apart, adapted)
+    yield from _found(name, "still-loss", "those of their base models", adapted, at)
+    if not at.any():
+        again, last = _again(adapted)
+        found = _found(name, "still-loss", "those of the row before", adapted, again)
+        # Some trainers log their last evaluation twice.
+        yield from (replace(one, severity="error" if (again & ~last).any() else "warning") for one in found)
+
+
+def copies_of_evals(tables: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
+    """Say which evals hold the same losses, and in which runs.
+
+    Parameters
+    ----------
+    tables
+        Eval -> its rows, base models among them.
+    """
+    names = [*tables]
+    # A table from scratch has no old and no new corpus that would have to differ.
+    is_cpt = any({"replay", "ptpp"} & set(rows.columns) for rows in tables.values())
+    for i, first in enumerate(names):
+        for second in names[i + 1 : i + 1 + MOST_COMPARED]:
+            rows, others = tables[first], tables[second]
+            keys = [key for key in ("run", "step", "tokens") if key in rows.columns and key in others.columns]
+            one, other = (table.set_index(keys)["loss"] for table in (rows, others))
+            if not (one.index.is_unique and other.index.is_unique) or rows["loss"].nunique() == 1:
+                continue
+            apart = np.abs(np.log(one.to_numpy(dtype=float) / other.reindex(one.index).to_numpy(dtype=float)))
+            found = _found(first, "equal-evals", f"those of {second!r}", rows, _heap(apart, rows))
+            yield from (replace(one, severity="error" if is_cpt else "warning") for one in found)
+
+
+def _heap(apart: Floats, rows: pd.DataFrame, within: Sequence[float] = CLOSE) -> Mask:
+    """Return which rows lie so close to what they may be copied from as chance does not bring so many of them, (n,).
+
+    Parameters
+    ----------
+    apart
+        How far the log loss of each row lies from that, NaN where there is nothing of the kind, (n,).
+    within
+        What is close.
+    """
+    for close in within:
+        at = apart < close
+        count = int(at.sum())
+        expected = max(0.1, *(((apart < far * close).sum() - count) / (far - 1.0) for far in AROUND))
+        # Chernoff's bound on so many where so few are expected (Poisson).
+        surprise = count * math.log(count / expected) - count + expected if count > expected else 0.0
+        if count >= LEAST_ROWS and surprise > -math.log(CHANCE) and settings_of(rows[at]) >= LEAST_SETTINGS:
+            return at
+    return np.zeros(len(apart), dtype=bool)
+
+
+def _again(rows: pd.DataFrame) -> tuple[Mask, Mask]:
+    """Return which rows have the loss of the row before in their run, and which are the last of theirs, (n,) each."""
+    loss = rows["loss"].to_numpy(dtype=float)
+    digits = next((n for n in range(DIGITS) if np.all(np.abs(loss * 10**n - np.round(loss * 10**n)) < 1e-6)), DIGITS)
+    close = 0.5 * 10.0**-digits / float(np.median(loss))
+    at, last = np.zeros(len(loss), dtype=bool), np.zeros(len(loss), dtype=bool)
+    if close > CLOSE[0] / 10.0:  # rounded losses meet
+        return at, last
+    along = rows["tokens"].to_numpy(dtype=float) if "tokens" in rows.columns else np.arange(len(rows))
+    run = pd.factorize(rows["run"])[0]
+    order = np.lexsort((along, run))
+    apart = np.where(np.diff(run[order]) == 0, np.abs(np.diff(np.log(loss[order]))), np.nan)
+    at[order[1:]] = _heap(apart, rows.iloc[order[1:]], (close,))
+    last[order[np.append(np.diff(run[order]) != 0, True)]] = True
+    return at, last
+
+
+def _early(rows: pd.DataFrame) -> Mask:
+    """Return which rows stand in the first half of their run, (n,)."""
+    if "tokens" not in rows.columns:
+        return np.zeros(len(rows), dtype=bool)
+    run, tokens = pd.factorize(rows["run"])[0], rows["tokens"].to_numpy(dtype=float)
+    last = np.zeros(run.max(initial=-1) + 1)
+    np.maximum.at(last, run, np.nan_to_num(tokens))
+    early: Mask = tokens < 0.5 * last[run]
+    return early
+
+
+def settings_of(rows: pd.DataFrame) -> int:
+    """Return how many settings rows have between them."""
+    return len(rows[[name for name in SETTINGS if name in rows.columns]].drop_duplicates())
+
+
+def _found(name: str, code: str, whose: str, rows: pd.DataFrame, at: Mask) -> Iterator[Finding]:
+    """Say that the losses of some rows are another's."""
+    if not at.any():
+        return
+    runs = list(dict.fromkeys(rows.loc[at, "run"].astype(str)))
+    some = rows["run"].nunique() > len(runs)
+    which = f"{counted(len(runs), 'run')}{', such as' if len(runs) > MOST_NAMED else ':'} "
+    without = " and ".join(f'run != "{run}"' for run in runs) if some and len(runs) <= MOST_NAMED else None
+    yield Finding(
+        "error",
+        code,
+        f"{int(at.sum())} of {len(rows)} losses of {name!r} are {whose}, in {which}"
+        f"{join_names(map(repr, runs[:MOST_NAMED]), MOST_NAMED)}. They were copied, not measured.",
+        f"Measure {name!r} on these models, and look which columns the losses are read from"
+        f"{'; or leave these runs out' if some else ''}.",
+        data={"runs": runs, "rows": int(at.sum())},
+        remedy=Remedy("where", without) if without else None,
+    )
