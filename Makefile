@@ -125,6 +125,7 @@ fuzz: $(VENV)/.dev $(VENV)/.training  ## hostile input, changes that mean nothin
 	$(RUN) tests/fuzz.py --n 20000 --seed 0
 	$(RUN) tests/metamorphic.py --n 1000 --seed 0
 	$(RUN) tests/spoilt.py --n 1000 --seed 0
+	$(RUN) tests/spoilt.py --n 2000 --parts --quick --seed 0
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

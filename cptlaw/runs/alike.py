@@ -44,7 +44,7 @@ def furthest_alike(frame: pd.DataFrame) -> AlikeRuns | None:
     """
     along = next((name for name in ("tokens", "step") if name in frame.columns and frame[name].notna().any()), None)
     rows = frame if along is None else frame.iloc[np.argsort(frame[along].to_numpy(dtype=float), kind="stable")]
-    ends = rows[~rows.duplicated(["run", "eval"], keep="last")]
+    ends = rows[~rows.duplicated(["run", "eval"], keep="last")].reset_index(drop=True)
     codes = {
         str(name): pd.factorize(hashable(ends[name].astype(object)))[0]
         for name in ends.columns
@@ -67,7 +67,7 @@ def furthest_alike(frame: pd.DataFrame) -> AlikeRuns | None:
             break
     else:
         return None
-    found = ends[(alike == alike[apart.idxmax()]).to_numpy()].sort_values("loss", kind="stable")
+    found = ends[alike == alike.iloc[int(apart.to_numpy().argmax())]].sort_values("loss", kind="stable")
     runs, losses = found["run"].astype(str).tolist(), found["loss"].tolist()
     name = str(found["eval"].iloc[0])
     return AlikeRuns(sorted(runs), name, runs[0], runs[-1], float(losses[0]), float(losses[-1]))

@@ -14,12 +14,21 @@ import numpy.typing as npt
 import pandas as pd
 
 from cptlaw.errors import join_names
-from cptlaw.findings import Finding, by_severity
+from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.runs.alike import furthest_alike
 from cptlaw.runs.metrics import HIGHEST_LOSS
-from cptlaw.runs.never_measured import adapted_rows, base_losses, copies_of_bases, copies_of_evals, settings_of
+from cptlaw.runs.never_measured import (
+    SETTINGS,
+    adapted_rows,
+    base_losses,
+    copies_of_bases,
+    copies_of_evals,
+    in_first_half,
+    settings_of,
+)
 from cptlaw.runs.outliers import (
     BITS,
+    MOST_NAMED,
     SEED,
     LossSurface,
     bases_out_of_line,
@@ -44,7 +53,7 @@ STILL_OVER = 4.0  # times the tokens, over which a loss that stands still was no
 BASES_DIFFER = 0.01  # relative difference of base models that the table does not tell apart
 SEEDS_DIFFER = 0.1  # the same of base models that differ in their seed alone; .033 was measured
 REPLAY_LEARNS = 0.5  # share of old data up to which training lowers the loss on the new corpus
-RISEN, LEAST_RISEN, MANY_RISEN = 0.05, 3, 0.15  # log loss above the base; rows and share of them; .017 was measured
+RISEN, LEAST_RISING = 0.05, 3  # log loss above the base, at which no run ended; .003 was measured; runs that all rise
 RISEN_BY_OLD = 0.2  # log loss on the old corpus above the base, where half or more is of it; .141 was measured at most
 COARSE = 0.003  # step of rounded losses, as a share of the loss: as much as two seeds differ
 
@@ -228,7 +237,7 @@ def _tokens_of_pre_training(adapted: pd.DataFrame) -> Iterator[Finding]:
 
 def _same_settings(adapted: pd.DataFrame) -> Iterator[Finding]:
     """Say that runs of the same settings differ in loss: one is missing, and may be replay where that never varies."""
-    if (found := furthest_alike(adapted)) is None:
+    if not set(SETTINGS) & set(adapted.columns) or (found := furthest_alike(adapted)) is None:
         return
     one_mix = "replay" in adapted.columns and adapted["replay"].nunique() == 1
     yield Finding(
@@ -352,41 +361,46 @@ def _rising(name: str, adapted: pd.DataFrame) -> Iterator[Finding]:
         return
     learned = adapted["replay"].to_numpy(dtype=float) <= REPLAY_LEARNS if "replay" in adapted.columns else slice(None)
     by_run = adapted[learned].sort_values("tokens", kind="stable").groupby("run", observed=True)["loss"]
-    rise = np.log(by_run.last() / by_run.first())[by_run.size() > 1]
-    if len(rise) < LEAST_RISEN or not (rise > 0).all():
+    rise = np.log((by_run.last() / by_run.first())[by_run.size() > 1].to_numpy(dtype=float))
+    if len(rise) < LEAST_RISING or not (rise > 0).all():
         return
     yield Finding(
         "error",
         "rising-with-tokens",
         f"the losses of {name!r} rise from the first to the last row of each of {len(rise)} runs (by "
-        f"{math.expm1(float(rise.median())):.1%} in the middle), though they were trained on its corpus.",
+        f"{math.expm1(float(np.median(rise))):.1%} in the middle), though they were trained on its corpus.",
         "Look in which order rows and losses were joined, and whether source and target are exchanged.",
-        data={"rise": float(rise.median())},
+        data={"rise": float(np.median(rise))},
     )
 
 
 def _risen(role: str, name: str, adapted: pd.DataFrame, base: Floats) -> Iterator[Finding]:
-    """Say that many runs have a higher loss than their base models on the corpus that they were trained on most."""
+    """Say which runs end with a higher loss than their base models on the corpus that they were trained on most."""
     if role != "target" and (role != "source" or "replay" not in adapted.columns):
         return
-    trained, most = np.isfinite(base), RISEN if role == "target" else RISEN_BY_OLD
+    trained, most = np.isfinite(base) & ~in_first_half(adapted), RISEN if role == "target" else RISEN_BY_OLD
     if "replay" in adapted.columns:
         of_old = adapted["replay"].to_numpy(dtype=float)
         trained &= of_old <= REPLAY_LEARNS if role == "target" else of_old >= REPLAY_LEARNS
-    change = np.log(adapted["loss"].to_numpy(dtype=float) / base)[trained]
-    most = 0.0 if role == "target" and change.min(initial=1.0) > 0 else most  # no run learned what it was trained on
-    risen = int(np.sum(change > most))
-    if risen < max(LEAST_RISEN, MANY_RISEN * len(change)):
+    change = pd.Series(np.log(adapted["loss"].to_numpy(dtype=float) / base))[trained]
+    least = change.groupby(adapted["run"].astype(str).to_numpy()[trained]).min()
+    # No run learned what it was trained on.
+    most = 0.0 if role == "target" and len(least) > 1 and least.min() > 0 else most
+    risen = least.index[least > most].tolist()
+    if not risen:
         return
     mix = "its corpus" if role == "target" else f"{format_percent(REPLAY_LEARNS)} of its corpus or more"
     also = "" if role == "target" else "; whether replay is the share of the old corpus, and not of the new one"
+    few = len(risen) <= MOST_NAMED and len(risen) < len(least)
     yield Finding(
         "warning",
         "above-base",
-        f"{risen} of {len(change)} losses of {name!r} lie more than {math.expm1(most):.0%} above those of their base "
-        f"models, though these were trained on {mix}.",
-        f"Look whether losses stand in the rows of their runs, and whether all were measured on one eval{also}.",
-        data={"rows": risen, "of": len(change)},
+        f"{len(risen)} of {counted(len(least), 'run')}, {join_names(map(repr, risen), MOST_NAMED)}, have {name!r} "
+        f"losses more than {math.expm1(most):.0%} above those of their base models, though trained on {mix}.",
+        "They diverged, or their losses stand in other rows, or are of another eval: look at these runs, or leave them "
+        f"out{also}.",
+        data={"runs": risen, "of": len(least)},
+        remedy=Remedy("where", " and ".join(f'run != "{run}"' for run in risen)) if few else None,
     )
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from cptlaw.errors import join_names
-from cptlaw.findings import Finding, Remedy
+from cptlaw.findings import Finding, Remedy, Severity
 from cptlaw.units import counted
 
 Floats = npt.NDArray[np.float64]
@@ -71,14 +71,16 @@ def copies_of_bases(name: str, rows: pd.DataFrame) -> Iterator[Finding]:
     adapted = adapted_rows(rows)
     loss = adapted["loss"].to_numpy(dtype=float)
     apart = np.fmin(*(np.abs(np.log(loss / base_losses(rows, same_seed=same))) for same in (False, True)))
-    apart[_early(adapted)] = np.nan  # the first steps of a run change little
-    at = _heap(apart, adapted)
-    yield from _found(name, "still-loss", "those of their base models", adapted, at)
+    apart[in_first_half(adapted)] = np.nan  # the first steps of a run change little
+    severity: Severity
+    at, whose, severity = _heap(apart, adapted), "those of their base models", "error"
     if not at.any():
-        again, last = _again(adapted)
-        found = _found(name, "still-loss", "those of the row before", adapted, again)
+        at, last = _again(adapted)
         # Some trainers log their last evaluation twice.
-        yield from (replace(one, severity="error" if (again & ~last).any() else "warning") for one in found)
+        whose, severity = "those of the row before", "error" if (at & ~last).any() else "warning"
+    if at.any():
+        said = _copies(name, whose, adapted, at)
+        yield Finding(severity, "still-loss", said.message, said.advice, data=said.data, remedy=said.remedy)
 
 
 def copies_of_evals(tables: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
@@ -100,8 +102,16 @@ def copies_of_evals(tables: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
             if not (one.index.is_unique and other.index.is_unique) or rows["loss"].nunique() == 1:
                 continue
             apart = np.abs(np.log(one.to_numpy(dtype=float) / other.reindex(one.index).to_numpy(dtype=float)))
-            found = _found(first, "equal-evals", f"those of {second!r}", rows, _heap(apart, rows))
-            yield from (replace(one, severity="error" if is_cpt else "warning") for one in found)
+            if (at := _heap(apart, rows)).any():
+                said = _copies(first, f"those of {second!r}", rows, at)
+                yield Finding(
+                    "error" if is_cpt else "warning",
+                    "equal-evals",
+                    said.message,
+                    said.advice,
+                    data=said.data,
+                    remedy=said.remedy,
+                )
 
 
 def _heap(apart: Floats, rows: pd.DataFrame, within: Sequence[float] = CLOSE) -> Mask:
@@ -142,7 +152,7 @@ def _again(rows: pd.DataFrame) -> tuple[Mask, Mask]:
     return at, last
 
 
-def _early(rows: pd.DataFrame) -> Mask:
+def in_first_half(rows: pd.DataFrame) -> Mask:
     """Return which rows stand in the first half of their run, (n,)."""
     if "tokens" not in rows.columns:
         return np.zeros(len(rows), dtype=bool)
@@ -158,21 +168,26 @@ def settings_of(rows: pd.DataFrame) -> int:
     return len(rows[[name for name in SETTINGS if name in rows.columns]].drop_duplicates())
 
 
-def _found(name: str, code: str, whose: str, rows: pd.DataFrame, at: Mask) -> Iterator[Finding]:
-    """Say that the losses of some rows are another's."""
-    if not at.any():
-        return
+class _Copies(NamedTuple):
+    """Losses that are another's, in words."""
+
+    message: str
+    advice: str
+    data: dict[str, object]
+    remedy: Remedy | None
+
+
+def _copies(name: str, whose: str, rows: pd.DataFrame, at: Mask) -> _Copies:
+    """Return what is said of the losses of some rows that are another's."""
     runs = list(dict.fromkeys(rows.loc[at, "run"].astype(str)))
     some = rows["run"].nunique() > len(runs)
     which = f"{counted(len(runs), 'run')}{', such as' if len(runs) > MOST_NAMED else ':'} "
     without = " and ".join(f'run != "{run}"' for run in runs) if some and len(runs) <= MOST_NAMED else None
-    yield Finding(
-        "error",
-        code,
+    return _Copies(
         f"{int(at.sum())} of {len(rows)} losses of {name!r} are {whose}, in {which}"
         f"{join_names(map(repr, runs[:MOST_NAMED]), MOST_NAMED)}. They were copied, not measured.",
         f"Measure {name!r} on these models, and look which columns the losses are read from"
         f"{'; or leave these runs out' if some else ''}.",
-        data={"runs": runs, "rows": int(at.sum())},
-        remedy=Remedy("where", without) if without else None,
+        {"runs": runs, "rows": int(at.sum())},
+        Remedy("where", without) if without else None,
     )

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from facts import refused
-from spoilt import MISTAKES, cases
+from spoilt import IN_PARTS, MISTAKES, cases
 
 import cptlaw as cl
 from cptlaw.cli import main
@@ -33,6 +33,57 @@ def test_mistakes_are_noticed():
     assert [case for case in found if case.fails] == []
     assert {case.mistake for case in found} == {mistake.__name__ for mistake in MISTAKES}
     assert len([case for case in found if case.ended in ("error", "refused")]) > IN_CI / 2
+
+
+def test_mistakes_in_a_part_of_the_rows_are_noticed():
+    """A column that was never measured in one size, on one machine or after a restart: an error, whatever the rest."""
+    found = [*cases(range(0, len(IN_PARTS), 2), 2, quick=True, mistakes=IN_PARTS)]  # all of them: `make fuzz`
+    assert [case for case in found if case.fails] == []
+    copied = [case for case in found if "base_" in case.mistake or "copy_" in case.mistake]
+    assert {case.ended for case in copied} == {"error"}
+
+
+def test_a_part_that_was_copied_is_named(frame):
+    """Stuck at the base model in every second run it gave 7.5 % replay where 22.9 are needed, without a word."""
+    adapted, source = frame["tokens"] > 0, frame["eval"] == "source"
+    names = sorted(frame.loc[adapted, "run"].unique())[::2]
+    at = adapted & source & frame["run"].isin(names)
+    keys = ["n_params", "ptpp"]
+    base = frame[~adapted & source].groupby(keys)["loss"].mean()
+    stuck = frame.assign(loss=frame["loss"].where(~at, frame[keys].join(base, on=keys)["loss"]))
+    with pytest.raises(DataError, match=r"\[still-loss\]"):
+        cl.answer(stuck, **QUESTION)
+    (found,) = [one for one in data_errors(cl.read_runs(stuck)) if one.code == "still-loss"]
+    assert set(found.data["runs"]) <= set(names)
+    assert len(found.data["runs"]) > 0.8 * len(names)
+
+
+def test_a_last_evaluation_that_was_logged_twice_is_a_warning():
+    """As in two public tables; the loss of the next checkpoint in each row ends so as well."""
+    tokens = [1e6, 2e6, 3e6, 4e6]
+    runs = {
+        name: [level - 0.1234567 * k for k in range(3)]
+        for name, level in zip("abcd", (3.1, 3.2, 3.3, 3.5), strict=True)
+    }
+    rows = [
+        {
+            "run": run,
+            "eval": "target",
+            "n_params": 1e6,
+            "replay": 0.1,
+            "tokens": at,
+            "loss": loss,
+            "lr_peak": 1e-3 * losses[0],
+        }
+        for run, losses in runs.items()
+        for at, loss in zip(tokens, [*losses, losses[-1]], strict=True)
+    ]
+    table = pd.DataFrame(rows)
+    found = {one.code: one.severity for one in data_errors(cl.read_runs(table))}
+    assert found["still-loss"] == "warning"
+    inside = table.assign(loss=table["loss"].where(table["tokens"] != 2e6, table["loss"].shift(1)))
+    found = {one.code: one.severity for one in data_errors(cl.read_runs(inside))}
+    assert found["still-loss"] == "error"
 
 
 @pytest.mark.parametrize(
