@@ -74,7 +74,49 @@ def parse_quantity(text: object, what: str = "value") -> float:
     return value
 
 
-def parse_probability(text: object, what: str = "probability") -> float:
+class Share(float):
+    """A share that was read: whoever reads it again does not ask once more whether it lacks a percent sign."""
+
+
+def parse_share(text: object, what: str = "share", low: float = 0.0, high: float = 1.0, limit: bool = False) -> Share:
+    """Read a share or a relative change, such as ``0.05`` or ``"5%"``.
+
+    A plain number above 1 may be a percentage that lost its sign, and is refused: a guess would be wrong a hundredfold.
+
+    Parameters
+    ----------
+    text
+        A number, or text that may end in a percent sign.
+    what
+        The name of the quantity, for the error message.
+    low, high
+        The range of the share, both ends in it.
+    limit
+        Whether it is a limit on what may be lost: a plain 1 is then as doubtful, since nothing limits it to all.
+
+    Raises
+    ------
+    UsageError
+        If the value is no number, lies outside the range, or is above 1 without a percent sign.
+
+    Examples
+    --------
+    >>> parse_share("5%"), parse_share("500%", high=math.inf)
+    (0.05, 5.0)
+    """
+    value = parse_quantity(text, what)
+    is_signed = isinstance(text, Share) or (isinstance(text, str) and "%" in text)
+    if not is_signed and (abs(value) > 1 or (limit and abs(value) == 1)):
+        meant = " or ".join(f"{number:g}%" for number in (value, 100 * value) if low <= number / 100 <= high)
+        if meant:
+            raise UsageError(f"{what}: is {quote(text)} meant as {meant}? Write {meant}.")
+    if not low <= value <= high:
+        most = " or more" if high == math.inf else f" to {high:g}, or {100 * low:g}% to {100 * high:g}%"
+        raise UsageError(f"{what}: {quote(text)} is not a share. Expected {low:g}{most}.")
+    return Share(value)
+
+
+def parse_probability(text: object, what: str = "probability") -> Share:
     """Read a probability strictly between 0 and 1, such as ``0.9`` or ``"90%"``.
 
     Raises
@@ -87,7 +129,7 @@ def parse_probability(text: object, what: str = "probability") -> float:
     >>> parse_probability("90%")
     0.9
     """
-    value = parse_quantity(text, what)
+    value = parse_share(text, what)
     if not 0 < value < 1:
         raise UsageError(f"{what}: {quote(text)} is no probability between 0 and 1, such as 0.9 or 90%.")
     return value

@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from typing import Annotated, Any, TypeVar
 
 from cptlaw.errors import CptlawError, DataError, did_you_mean, name_hint, needed_for, quote
-from cptlaw.units import parse_quantity
+from cptlaw.units import parse_quantity, parse_share
 
 with needed_for("reading a recipe", "cptlaw[training]"):
     from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainValidator, ValidationError, model_validator
@@ -124,13 +124,12 @@ def _names(value: object) -> dict[str, object]:
 
 
 _whole = expect(lambda x: x >= 0 and x == int(x), "Expected a whole number, 0 or more.")
-_share = expect(lambda x: 0 <= x <= 1, "Expected a share from 0 to 1, such as 0.25 or 25%.")
 _inner = expect(lambda x: 0 < x < 1, "Both ends are measured anyway: expected a weight between 0 and 1.")
 
 Number = Annotated[float, reader(parse_quantity)]
 Count = Annotated[int, reader(lambda value: int(_whole(value)))]
 Positive = Annotated[float, reader(expect(lambda x: x > 0, "Expected a number above 0."))]
-Share = Annotated[float, reader(_share)]
+Share = Annotated[float, reader(lambda value: float(parse_share(value, "value")))]
 Between = Annotated[float, reader(_inner)]
 Text = Annotated[str, _of_kind(str, "a text")]
 Flag = Annotated[bool, _of_kind(bool, "true or false")]

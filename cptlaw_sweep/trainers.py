@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cptlaw.errors import UsageError, name_hint, quote
-from cptlaw.units import parse_quantity
+from cptlaw.units import parse_quantity, parse_share
 from cptlaw.writing import file_name, write_all_to_edit
 from cptlaw_sweep.answer_file import HIGHEST_RATE, LONGEST_NAME, read_answer
 from cptlaw_sweep.templating import render
@@ -369,7 +369,7 @@ def run_of_answer(
     peak = parse_in_range(lr_peak if lr_peak is not None else found.lr_peak, "lr_peak", math.ulp(0.0), HIGHEST_RATE)
     context_tokens = parse_whole_number(context, "context", *CONTEXTS)
     devices = 1 if gpus is None else parse_whole_number(str(gpus).lower().partition("x")[0], "gpus", 1, MOST_GPUS)
-    warmup_share, floor = parse_in_range(warmup, "warmup", 0.0, 1.0), parse_in_range(end, "end", 0.0, 1.0)
+    warmup_share, floor = parse_share(warmup, "warmup"), float(parse_share(end, "end"))
     usual = (found.batch_tokens or 256 * context_tokens) / context_tokens
     advised = 2 ** round(math.log2(min(max(usual, 1.0), MOST_ROWS)))
     most = advised if batch is None else parse_whole_number(batch, "batch", 1, MOST_ROWS)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.planning.options import label
-from cptlaw.units import format_percent, format_quantity, parse_quantity
+from cptlaw.units import format_percent, format_quantity, parse_quantity, parse_share
 
 NVIDIA, AMD, GOOGLE, AWS = "NVIDIA data sheet", "AMD data sheet", "Google Cloud documentation", "AWS documentation"
 # Dense bfloat16 FLOP/s of one device, without sparsity (float16 for V100, which has no bfloat16), and who says so.
@@ -124,9 +124,9 @@ def hardware(gpus: str | None = None, mfu: float | str | None = None, gpu_hour: 
                 f"Known: {', '.join(PEAK_FLOPS)}."
             )
         count = None if found is None or found["count"] is None else int(found["count"])
-    share = USUAL_MFU if mfu is None else parse_quantity(mfu, label("mfu"))
-    if not 0 < share <= 1:
-        raise UsageError(f"{label('mfu')}: {mfu!r} is no share between 0 and 1. Expected, for instance, 40%.")
+    share = USUAL_MFU if mfu is None else parse_share(mfu, label("mfu"))
+    if share == 0:
+        raise UsageError(f"{label('mfu')}: {mfu!r} is no work at all. Expected, for instance, 40%.")
     price = None if gpu_hour is None else parse_quantity(gpu_hour, label("gpu_hour"))
     if price is not None and price < 0:
         raise UsageError(f"{label('gpu_hour')}: {gpu_hour!r} is negative. Expected the price of an hour, such as 2.50.")

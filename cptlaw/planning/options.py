@@ -3,17 +3,20 @@
 Each reader raises a UsageError that names the option where its value cannot be read or lies outside the range.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
 from cptlaw.errors import UsageError, did_you_mean, quote, wrong_type
-from cptlaw.units import LARGEST, SMALLEST, format_percent, parse_probability, parse_quantity
+from cptlaw.units import LARGEST, SMALLEST, parse_probability, parse_quantity, parse_share
 
 Word = TypeVar("Word", bound=str)
 
 SHORTER = {"min_score": "min", "unique_tokens": "unique"}  # arguments whose option on the command line is another word
+
+_POINTS = re.compile(r"\s*(?:points?|pts?|pp)\s*$", re.IGNORECASE)  # percentage points, hundredths as a percentage is
 
 LEAST_RISK = 0.5  # below, a limit would fail more often than it holds; at one half the forecast itself must keep it
 
@@ -44,7 +47,7 @@ def quantity(value: object, name: str) -> float:
 def points(value: object, name: str) -> dict[str, float]:
     """Return scores or points by benchmark: ``{"gsm8k": "60%"}``, or texts such as ``"mmlu=1pt"``."""
     pairs = _pairs(value, name, "BENCHMARK=SCORE, as in gsm8k=60% or mmlu=1pt")
-    return {key: _points(item, f"{label(name)}: {key}") for key, item in pairs.items()}
+    return {key: _points(item, f"{label(name)}: {key}", limit=name == "max_drop") for key, item in pairs.items()}
 
 
 def _pairs(value: object, name: str, expected: str) -> dict[str, object]:
@@ -73,36 +76,24 @@ def _pairs(value: object, name: str, expected: str) -> dict[str, object]:
     return result
 
 
-def _points(value: object, what: str) -> float:
-    text = value.strip().lower() if isinstance(value, str) else ""
-    for ending in ("points", "point", "pts", "pt", "pp"):
-        if text.endswith(ending):
-            number = parse_quantity(text.removesuffix(ending).strip(), what) / 100.0
-            break
-    else:
-        number = parse_quantity(value, what)
-        if 1 < number <= 100 and not text.endswith("%"):
-            right = f"{number:g}pt for points" if "--max-drop" in what else f"{number:g}% for a score"
-            raise UsageError(f"{what}={value}: more than 1. Write {right}.")
-    if number > 1:
-        raise UsageError(
-            f"{what}={value}: more than {'100%' if '%' in text else 1}. Expected at most 1, or 100%, as in 60%."
-        )
-    if number < 0:
+def _points(value: object, what: str, limit: bool) -> float:
+    text = _POINTS.sub("%", value) if isinstance(value, str) else value
+    if parse_quantity(text, what) < 0:
         raise UsageError(
             f"{what}={value}: less than 0. Expected 0 or more; a gain over the base model is asked for as a least "
             f"score (--min)."
         )
-    return number
+    return parse_share(text, what, limit=limit)
 
 
 def share(value: object, name: str) -> float:
     """Return a share in [0, 1], such as ``"34%"``."""
-    number = parse_quantity(value, label(name))
-    if not 0 <= number <= 1:
-        hint = f" Did you mean {format_percent(number / 100)}?" if 1 < number <= 100 else ""
-        raise UsageError(f"{label(name)}: {value!r} is not a share. Expected 0 to 1, or 0% to 100%.{hint}")
-    return number
+    return parse_share(value, label(name))
+
+
+def change(value: object, name: str) -> float:
+    """Return a limit on a relative rise, such as ``"2%"`` or ``-0.01``."""
+    return parse_share(value, label(name), low=-1.0, high=LARGEST, limit=True)
 
 
 def at_least_one(value: object, name: str) -> float:
@@ -187,6 +178,8 @@ class Entry:
         The quantity of which it is the upper limit: ``"forgetting"``, ``"source_loss"`` or ``"target_loss"``.
     law_input
         Whether it is an input that laws may read, in the table's units.
+    in_nats
+        Turns the value into a number of nats, where forgetting is asked in these and not as a share.
     """
 
     read: Callable[[object, str], object]
@@ -198,6 +191,7 @@ class Entry:
     several: str = ""
     limit: str = ""
     law_input: bool = False
+    in_nats: Callable[[object, str], object] | None = None
 
 
 def amount(

@@ -20,6 +20,7 @@ from cptlaw.planning.options import (
     as_given,
     at_least_one,
     by_name,
+    change,
     choice,
     count,
     label,
@@ -32,7 +33,7 @@ from cptlaw.planning.options import (
     word,
 )
 from cptlaw.signatures import Declared, spell_out
-from cptlaw.units import format_quantity
+from cptlaw.units import Share, format_quantity
 
 # A number, or text such as `"8.1B"`, `"2%"`, `"1e20"`; `None` as if it had not been given.
 Quantity: TypeAlias = float | str | None
@@ -135,7 +136,9 @@ class Risk(TypedDict, total=False):
 class Limits(Risk, total=False):
     """Limits on the source, and the probability with which all limits hold."""
 
-    max_forgetting: Annotated[Quantity, Entry(quantity, "Limit on forgetting, as in 2%.", "X", limit="forgetting")]
+    max_forgetting: Annotated[
+        Quantity, Entry(change, "Limit on forgetting, as in 2%.", "X", limit="forgetting", in_nats=quantity)
+    ]
     max_source_loss: Annotated[
         Quantity, amount("2.1", "Highest source loss, in the unit of the table.", "L", limit="source_loss")
     ]
@@ -240,7 +243,13 @@ class MixOfCorpora(KnownModel, Intervals, ScoreLimits, Risk, total=False):
         Named,
         _named(_POSITIVE, "Weight of an eval's loss in what is minimised. [default: all alike]", "W", "minimise"),
     ]
-    max_forgetting: Annotated[Named, _named(quantity, "Limit on forgetting, as in web=2%.", "X", "max-forgetting")]
+    max_forgetting: Annotated[
+        Named,
+        replace(
+            _named(change, "Limit on forgetting, as in web=2%.", "X", "max-forgetting"),
+            in_nats=partial(by_name, read=quantity),
+        ),
+    ]
     max_loss: Annotated[Named, _named(_POSITIVE, "Highest loss of an eval, in the unit of the table.", "L", "max-loss")]
     base_loss: Annotated[
         Named,
@@ -364,7 +373,7 @@ class AnswerQuestion(KnownModel, PointLimits, TargetLimit, Range, Passes, Hardwa
     tokens: Annotated[Quantity, amount("20B", "Adaptation tokens there are to spend, replay included.", "D")]
     target_tokens: Annotated[Quantity, amount("5B", "Unique tokens of the new domain there are.", "D")]
     budget: Annotated[Quantity, amount("1e22", "Compute to spend, 6 x parameters x tokens, as in 1e22.", "FLOPS")]
-    max_forgetting: Annotated[Quantity, Entry(quantity, "Limit on forgetting, as in 2%.", "X", limit="forgetting")]
+    max_forgetting: Annotated[Quantity, Entry(change, "Limit on forgetting, as in 2%.", "X", limit="forgetting")]
     base_source_loss: Annotated[
         Quantity, amount("2.1", "Source loss of the base model, where no run measured it.", "L0")
     ]
@@ -446,13 +455,15 @@ def as_words(scenario: Declared, values: Mapping[str, Mapping[str, float] | str 
     for name, value in values.items():
         flag = f"--{options_of(scenario)[name].several or name.replace('_', '-')}"
         if isinstance(value, Mapping):
-            result += [word for key, one in value.items() for word in (flag, f"{key}={one:.6g}")]
+            result += [word for key, one in value.items() for word in (flag, f"{key}={_amount(key, one)}")]
         elif value is not None:
             result += [flag, value if isinstance(value, str) else _amount(name, value)]
     return result
 
 
 def _amount(name: str, value: float) -> str:
+    if isinstance(value, Share) and value >= 1:  # without its sign it would not be read
+        return f"{100 * value:.6g}%"
     return format_quantity(value, 6) if name == "n_params" or name.endswith("tokens") else f"{value:.6g}"
 
 
@@ -505,12 +516,13 @@ def read_scenario(scenario: Declared, given: Mapping[str, object], plan: str) ->
     if missing:
         raise UsageError(f"{plan} needs {'; '.join(f'{label(name)}: {known[name].help}' for name in missing)}")
     values: dict[str, object] = {}
+    in_nats = given.get("forgetting") == "absolute"
     for name, option in known.items():
         value = given.get(name)
         # An interval of None asks for none; all else that is None was not given.
         values[name] = option.default if value is None and (name != "interval" or name not in given) else value
         if value is not None:
-            values[name] = option.read(value, name)
+            values[name] = ((in_nats and option.in_nats) or option.read)(value, name)
     return PlanQuestion(scenario, values, frozenset(name for name in known if given.get(name) is not None))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from cptlaw.errors import UsageError, did_you_mean, quote
 from cptlaw.schedules.shapes import NEEDS_DECAY, SHAPES, WITH_DECAY, WITH_END, Array, Span
-from cptlaw.units import parse_quantity
+from cptlaw.units import parse_quantity, parse_share
 
 PhaseName = Literal["pretrain", "cpt"]
 PHASES: tuple[PhaseName, ...] = get_args(PhaseName)
@@ -214,10 +214,7 @@ def _share_or_whole(value: object, name: str, steps: int) -> int:
     """Read a number of steps, or a share of the phase's steps."""
     if not _is_share(value):
         return _whole(value, name, " A share of the steps is written with its sign, such as 10%.")
-    share = parse_quantity(value, name)
-    if not 0 <= share <= 1:
-        raise UsageError(f"{name}: {quote(value)}: expected 0% to 100% of the steps.")
-    return round(share * steps)
+    return round(parse_share(value, name) * steps)
 
 
 def _rate(value: object, name: str) -> float:

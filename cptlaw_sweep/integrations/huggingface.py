@@ -71,7 +71,7 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
     max_target_loss, max_source_loss
         Limits, in nats per token.
     max_forgetting
-        The highest relative rise of the source loss over the base model's, as 0.02.
+        The highest relative rise of the source loss over the base model's, as 0.02 or ``"2%"``.
     stop
         Whether to end a run that will miss a limit. Else the advice is logged and the run goes on. Of runs that would
         have kept their limits, at most 2 % are stopped (`cptlaw_sweep.integrations.stopping`).
@@ -102,7 +102,7 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc, unuse
         *,
         max_target_loss: float | None = None,
         max_source_loss: float | None = None,
-        max_forgetting: float | None = None,
+        max_forgetting: float | str | None = None,
         stop: bool = False,
         looks: int = 16,
         rows: int = 256,

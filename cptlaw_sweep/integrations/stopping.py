@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 from cptlaw.errors import DataError, UsageError
 from cptlaw.findings import Finding, Severity
 from cptlaw.result import Line, Result
-from cptlaw.units import format_span
+from cptlaw.units import format_span, parse_share
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -167,7 +167,8 @@ class StopRule:
     limits
         Eval -> the highest loss at which the run is still wanted.
     max_forgetting
-        The highest relative rise of the source loss over the base model's, as 0.02. Needs a source loss at step 0.
+        The highest relative rise of the source loss over the base model's, as 0.02 or ``"2%"``. Needs a source loss
+        at step 0.
     margin
         See the module.
 
@@ -183,7 +184,7 @@ class StopRule:
 
     schedule: Schedule
     limits: Mapping[str, float] = field(default_factory=dict)
-    max_forgetting: float | None = None
+    max_forgetting: float | str | None = None
     margin: float = MARGIN
     _rows: list[dict[str, Any]] = field(default_factory=list, repr=False)
 
@@ -191,8 +192,8 @@ class StopRule:
         for name, limit in self.limits.items():
             if not math.isfinite(limit) or limit <= 0:
                 raise UsageError(f"limits: {name} {limit!r}: expected a loss above 0.")
-        if self.max_forgetting is not None and not self.max_forgetting > -1:
-            raise UsageError(f"max_forgetting {self.max_forgetting!r}: expected a share, such as 0.02.")
+        if self.max_forgetting is not None:
+            self.max_forgetting = parse_share(self.max_forgetting, "max_forgetting", -1.0, math.inf, limit=True)
         if not (math.isfinite(self.margin) and self.margin >= 0):
             raise UsageError(f"margin {self.margin!r}: expected times the doubt, 0 or more.")
 
@@ -235,7 +236,7 @@ class StopRule:
         # The reference is the model that training starts from, measured by the same trainer on the same set.
         bases = [row["loss"] for row in self._rows if row["eval"] == "source" and row["step"] == 0]
         if self.max_forgetting is not None and bases:
-            most = bases[-1] * (1 + self.max_forgetting)
+            most = bases[-1] * (1 + float(self.max_forgetting))
             limits["source"] = min(limits.get("source", math.inf), most)
         return limits
 

@@ -117,6 +117,8 @@ def test_a_bad_field_says_why(queue):
     assert lacks(found.text, "'8Q'", "8.1B") == []
     assert queue.ask({"table": "none", "ptpp": "20"}).field == "n_params"
     assert queue.ask({"table": "none", **WITHOUT, "max_forgetting": "lots"}).field == "max_forgetting"
+    large = queue.ask({"table": "none", **WITHOUT, "max_forgetting": "5"})
+    assert (large.field, lacks(large.text, "5%", "500%")) == ("max_forgetting", [])
     assert queue.ask({"table": "none", **WITHOUT, "shift": "far"}).field == "shift"
     long = queue.ask({"table": "none", **WITHOUT, "where": "replay < 0.25" + " " * 2000 + "and ptpp > 3"})
     assert (long.field, lacks(long.text, "2,025", "2,000")) == ("where", [])  # once the end was cut away unsaid

@@ -38,7 +38,7 @@ def test_devices_are_read_as_people_write_them(text, name, count):
         ({"gpus": "8xH10"}, r"gpus \(--gpus\): '8xH10' is not known\. Did you mean 'H100'"),
         ({"gpus": "8"}, "such as 8xH100"),
         ({"gpus": "0xH100"}, "such as 8xH100"),
-        ({"mfu": "140%"}, r"mfu \(--mfu\): '140%' is no share"),
+        ({"mfu": "140%"}, r"mfu \(--mfu\): '140%'"),
         ({"gpu_hour": "-1"}, r"gpu_hour \(--gpu-hour\): '-1' is negative"),
     ],
 )

@@ -201,7 +201,7 @@ class TestSchedule:
             ({"vary": "replay"}, "no law of this plan reads replay"),
             ({"ranges": ["steps=1:2"]}, "is not varied"),
             ({"ranges": ["peak=2e-4:1e-4"]}, "is not below"),
-            ({"weight_source": 2}, "Did you mean 2%"),
+            ({"weight_source": 2}, "2%"),
             ({"risk": 0.9}, "no limit was given"),
             ({"risk": 0.9, "max_forgetting": "1%"}, "cannot say how runs differ"),
             ({"schedules": None}, "is not known"),

@@ -65,7 +65,7 @@ def trainer_of(folder, callbacks, case, with_callback):
 def trained(folder, case, with_callback):
     """Return all that a training leaves: weights, steps, rates, logs, and the random numbers that come next."""
     callbacks = (
-        [TrainerCallback(max_target_loss=50.0, max_forgetting=50.0, stop=True, looks=6)] if with_callback else []
+        [TrainerCallback(max_target_loss=50.0, max_forgetting="5000%", stop=True, looks=6)] if with_callback else []
     )
     trainer, rates = trainer_of(folder, callbacks, case, with_callback)
     trainer.train()
@@ -141,7 +141,7 @@ def test_nothing_changes(tmp_path, monkeypatch, name):
 def test_losses_are_those_of_an_evaluation_of_the_trainer(tmp_path, monkeypatch):
     monkeypatch.setattr(huggingface, "FREE_SECONDS", 1e9)
     case = {"eval_strategy": "steps", "eval_steps": 1, "eval_on_start": True}
-    callback = TrainerCallback(max_forgetting=50.0)
+    callback = TrainerCallback(max_forgetting="5000%")
     trainer, _ = trainer_of(tmp_path, [callback], case, with_callback=True)
     trainer.train()
     history = trainer.state.log_history

@@ -64,7 +64,7 @@ def trained(tmp_path, callback, monkeypatch, model=None, optimizers=(None, None)
 def test_the_callback_measures_both_losses_and_forecasts_the_end(tmp_path, monkeypatch):
     from cptlaw_sweep.integrations import TrainerCallback
 
-    callback = TrainerCallback(max_target_loss=50.0, max_forgetting=50.0, stop=True)
+    callback = TrainerCallback(max_target_loss=50.0, max_forgetting="5000%", stop=True)
     trainer = trained(tmp_path, callback, monkeypatch)
     assert trainer.state.global_step == STEPS  # these limits are kept by far
     history = trainer.state.log_history
@@ -232,7 +232,7 @@ def test_a_trainer_built_on_that_of_hugging_face_takes_the_callback(tmp_path, mo
         trainer.train()
         return trainer
 
-    kept = tuned(tmp_path / "a", TrainerCallback(max_target_loss=50.0, max_forgetting=50.0, stop=True))
+    kept = tuned(tmp_path / "a", TrainerCallback(max_target_loss=50.0, max_forgetting="5000%", stop=True))
     assert kept.state.global_step == STEPS
     measured = [entry for entry in kept.state.log_history if "measured/target_loss" in entry]
     told = [entry for entry in kept.state.log_history if "forecast/target_loss" in entry]

@@ -186,16 +186,6 @@ def _build(given: PlanQuestion, fits: dict[str, Forecaster], known: dict[str, fl
             if role == "source" or not one.reads(LOSS):
                 losses[role] = replace(one, known={**one.known, LOSS: base})
         source = losses["source"]
-    most = getattr(given, "max_forgetting", None)
-    if most is not None and given.forgetting == "relative" and most >= 1:
-        findings.append(
-            Finding(
-                "warning",
-                "large-forgetting",
-                f"max_forgetting is {format_percent(most)} of the base model's source loss.",
-                f"Write {most:g}% if that was meant, or forgetting='absolute' for nats per token.",
-            )
-        )
     fitted = _fitted_replay(list(losses.values()), {"min_replay", "max_replay"} <= given.given)
     low = fitted[0] if given.min_replay is None else given.min_replay
     high = fitted[1] if given.max_replay is None else given.max_replay
