@@ -94,7 +94,7 @@ def answer(
     (True, 'limited-data')
     """
     given: dict[str, object] = dict(asked)
-    model = None if base is None else named(base, given.get("ptpp"), needs_tokens=runs is None)
+    model = None if base is None else named(base, given, needs_tokens=runs is None)
     if model is not None:
         published = {name: one for name, one in model.known.items() if runs is None or name != "lr_pretrain"}
         given |= {name: value for name, value in published.items() if given.get(name) is None}

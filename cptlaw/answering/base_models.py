@@ -12,9 +12,14 @@ import pandas as pd
 
 from cptlaw.errors import UsageError, did_you_mean, require_type
 from cptlaw.findings import Finding
+from cptlaw.planning.options import label, positive
 from cptlaw.reading import read_json
 from cptlaw.runs.known_models import bases, known_model
 from cptlaw.units import format_quantity
+
+
+# What people call the same: rounded (8B is 8.03B, 7B is 7.62B), and counted without embeddings (.36B of .49B).
+NEAR = 1.5
 
 
 @dataclass(frozen=True)
@@ -39,29 +44,33 @@ class BaseModel:
     findings: tuple[Finding, ...] = ()
 
 
-def base(name: str, ptpp: object = None, *, needs_tokens: bool = True) -> BaseModel:
+def base(name: str, given: Mapping[str, object] | None = None, *, needs_tokens: bool = True) -> BaseModel:
     """Return a base model by its name here, its id on Hugging Face, or the path of its config.json.
 
     Parameters
     ----------
     name
         Such as ``"llama-3.1-8b"``, ``"meta-llama/Llama-3.1-8B"`` or ``"out/config.json"`` (or its folder).
-    ptpp
-        Tokens per parameter where the question gives them.
+    given
+        What the question says of it: n_params and ptpp, where they are given.
     needs_tokens
         Whether tokens per parameter must be known in the end.
 
     Raises
     ------
     UsageError
-        If there is none of this name, or its tokens are not published and not given.
+        If there is none of this name, its tokens are not published and not given, or it is not of the size or the
+        tokens that are given.
     """
     require_type(name, (str, Path), "base (--base)", "the name of a model, or its config.json")
     listed, path = bases(), Path(name)
     is_config = path.suffix == ".json" or isfile(path / "config.json")  # no name is too long to be asked about
     row, findings = (_of_config(path, listed), ()) if is_config else _of_name(name, listed)
     known = {key: float(row[key]) for key in ("n_params", "ptpp", "lr_pretrain") if pd.notna(row.get(key))}
-    if needs_tokens and ptpp is None and "ptpp" not in known:
+    asked = {key: value for key, value in (given or {}).items() if key in ("n_params", "ptpp") and value is not None}
+    for key, value in asked.items():
+        _refuse_another(name, key, positive(value, key, "8B"), known.get(key))
+    if needs_tokens and "ptpp" not in {*known, *asked}:
         where = "said in its config" if is_config else "published"
         example = f"--ptpp {2e12 / known['n_params']:.4g} for 2T tokens"
         raise UsageError(
@@ -73,6 +82,18 @@ def base(name: str, ptpp: object = None, *, needs_tokens: bool = True) -> BaseMo
     if is_config:
         loaded_as = str(path.parent if path.suffix == ".json" else path)
     return BaseModel(known, row.get("public_text") == "no", loaded_as, findings)
+
+
+def _refuse_another(name: str, key: str, asked: float, known: float | None) -> None:
+    if known is None or max(asked / known, known / asked) <= NEAR:
+        return
+    what = {"n_params": "parameters", "ptpp": "pre-training tokens per parameter"}[key]
+    said, has = (format_quantity(value, 3) if key == "n_params" else f"{value:,.4g}" for value in (asked, known))
+    raise UsageError(
+        f"{label(key)}: {said} {what} are asked about, and {name} (--base) has {has}. Leave {label(key)} out, or name "
+        "the base model that you mean; of a model without a name here give n_params and ptpp (--n-params 8B --ptpp "
+        "1875) without base."
+    )
 
 
 def _of_name(name: str, listed: pd.DataFrame) -> tuple[Mapping[str, Any], tuple[Finding, ...]]:

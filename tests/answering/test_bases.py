@@ -19,7 +19,33 @@ def test_a_name_fills_in_what_a_question_needs():
     assert named.lr_peak_hi == pytest.approx(3e-4)
     assert all(cell["base"] == "llama-3.1-8b" for cell in named.next_runs)
     assert dict(named.lines)["run next"].startswith("llama-3.1-8b (")
-    assert cl.answer(base="llama-3.1-8b", ptpp=100, **asked).options != named.options
+
+
+@pytest.mark.parametrize(
+    ("base", "asked", "facts"),
+    [
+        ("qwen2.5-0.5b", {"n_params": "8B"}, ["n_params (--n-params)", "8B", "494M", "--base"]),
+        ("qwen2.5-0.5b", {"n_params": 8e9, "ptpp": 36437}, ["n_params (--n-params)", "8B", "494M", "--base"]),
+        ("llama-3.1-8b", {"ptpp": 100}, ["ptpp (--ptpp)", "100", "1,868", "--base"]),
+    ],
+)
+def test_a_size_or_a_budget_that_is_not_the_base_models_is_refused(base, asked, facts):
+    with refused(UsageError, *facts):
+        cl.answer(base=base, tokens="1B", **asked)
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [
+        ("llama-3.1-8b", {"n_params": "8B", "ptpp": 1875}),
+        ("qwen2.5-7b", {"n_params": "7B"}),
+        ("llama-2-7b", {"n_params": "7B", "ptpp": None}),
+        ("qwen2.5-0.5b", {"n_params": "0.36B"}),  # without embeddings
+        ("gemma-2-2b", {"n_params": "2B"}),
+    ],
+)
+def test_rounded_sizes_are_the_base_models_own(name, asked):
+    assert base(name, asked).loaded_as
 
 
 @pytest.mark.parametrize(
@@ -52,8 +78,8 @@ def test_bases_are_listed_with_their_sources(call):
     assert "llama-3.1-8b" in call("bases")[1]
 
 
-def known_by(name, **more):
-    return base(name, **more).known
+def known_by(name, needs_tokens=True, **more):
+    return base(name, more, needs_tokens=needs_tokens).known
 
 
 class TestNames:

@@ -119,6 +119,9 @@ def test_a_bad_field_says_why(queue):
     assert queue.ask({"table": "none", **WITHOUT, "max_forgetting": "lots"}).field == "max_forgetting"
     large = queue.ask({"table": "none", **WITHOUT, "max_forgetting": "5"})
     assert (large.field, lacks(large.text, "5%", "500%")) == ("max_forgetting", [])
+    other = queue.ask({"table": "none", **WITHOUT, "base": "qwen2.5-0.5b"})
+    assert (other.field, lacks(other.text, "494M", "--base")) == ("n_params", [])
+    assert queue.ask({"table": "none", **WITHOUT, "n_params": "", "ptpp": "", "base": "qwen2.5-0.5b"}).options
     assert queue.ask({"table": "none", **WITHOUT, "shift": "far"}).field == "shift"
     long = queue.ask({"table": "none", **WITHOUT, "where": "replay < 0.25" + " " * 2000 + "and ptpp > 3"})
     assert (long.field, lacks(long.text, "2,025", "2,000")) == ("where", [])  # once the end was cut away unsaid
