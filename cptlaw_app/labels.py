@@ -4,6 +4,7 @@
 LABELS = {
     "base": ("base model", "llama-3.1-8b"),
     "n_params": ("model size (parameters)", "8B"),
+    "n_active": ("active parameters of a mixture of experts", "3.3B"),
     "ptpp": ("pre-training tokens per parameter", "1875"),
     "shift": ("kind of new text", ""),
     "target_tokens": ("new text that there is (tokens)", "20B"),

@@ -17,9 +17,11 @@ from cptlaw.reading import read_json
 from cptlaw.runs.known_models import bases, known_model
 from cptlaw.units import format_quantity
 
-
 # What people call the same: rounded (8B is 8.03B, 7B is 7.62B), and counted without embeddings (.36B of .49B).
 NEAR = 1.5
+
+
+KNOWN = ("n_params", "n_active", "ptpp", "lr_pretrain")
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,8 @@ class BaseModel:
     Parameters
     ----------
     known
-        What of a question it answers: n_params, ptpp, lr_pretrain, as far as they are published.
+        What of a question it answers: n_params, n_active where experts idle, ptpp, lr_pretrain, as far as they are
+        published.
     text_is_secret
         Whether nobody can have the text of its pre-training.
     loaded_as
@@ -66,8 +69,10 @@ def base(name: str, given: Mapping[str, object] | None = None, *, needs_tokens: 
     listed, path = bases(), Path(name)
     is_config = path.suffix == ".json" or isfile(path / "config.json")  # no name is too long to be asked about
     row, findings = (_of_config(path, listed), ()) if is_config else _of_name(name, listed)
-    known = {key: float(row[key]) for key in ("n_params", "ptpp", "lr_pretrain") if pd.notna(row.get(key))}
-    asked = {key: value for key, value in (given or {}).items() if key in ("n_params", "ptpp") and value is not None}
+    known = {key: float(row[key]) for key in KNOWN if pd.notna(row.get(key))}
+    if known.get("n_active") == known["n_params"]:
+        del known["n_active"]  # a dense model
+    asked = {key: value for key, value in (given or {}).items() if key in KNOWN[:3] and value is not None}
     for key, value in asked.items():
         _refuse_another(name, key, positive(value, key, "8B"), known.get(key))
     if needs_tokens and "ptpp" not in {*known, *asked}:
@@ -87,8 +92,8 @@ def base(name: str, given: Mapping[str, object] | None = None, *, needs_tokens: 
 def _refuse_another(name: str, key: str, asked: float, known: float | None) -> None:
     if known is None or max(asked / known, known / asked) <= NEAR:
         return
-    what = {"n_params": "parameters", "ptpp": "pre-training tokens per parameter"}[key]
-    said, has = (format_quantity(value, 3) if key == "n_params" else f"{value:,.4g}" for value in (asked, known))
+    what = {"n_active": "active parameters", "ptpp": "pre-training tokens per parameter"}.get(key, "parameters")
+    said, has = (f"{value:,.4g}" if key == "ptpp" else format_quantity(value, 3) for value in (asked, known))
     raise UsageError(
         f"{label(key)}: {said} {what} are asked about, and {name} (--base) has {has}. Leave {label(key)} out, or name "
         "the base model that you mean; of a model without a name here give n_params and ptpp (--n-params 8B --ptpp "
@@ -136,4 +141,4 @@ def _of_config(path: Path, listed: pd.DataFrame) -> Mapping[str, Any]:
     row = {} if named is None else dict(named[0])
     # Tokens per parameter are of the size that was published: a model that was cut or grown has others.
     is_same = bool(row) and abs(count / float(row["n_params"]) - 1.0) < 0.05
-    return {**(row if is_same else {}), "n_params": count}
+    return {**(row if is_same else {}), "n_params": count, "n_active": parameters_of_config(config, active=True)}

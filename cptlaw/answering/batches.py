@@ -26,7 +26,7 @@ def valley() -> Valley:
     return Valley(**json.loads(Path(__file__).with_name("batches.json").read_text(encoding="utf-8")))
 
 
-def recommend_batch(n_params: float, ptpp: float, tokens: float, given: float | None) -> dict[str, Any]:
+def recommend_batch(n_params: float, pt_tokens: float, tokens: float, given: float | None) -> dict[str, Any]:
     """Return the batch to take as fields of an answer, and what half and twice of it cost.
 
     Which tokens count in continual pre-training is not settled: those of the run alone make the low end, those of
@@ -35,13 +35,13 @@ def recommend_batch(n_params: float, ptpp: float, tokens: float, given: float | 
 
     Parameters
     ----------
-    n_params, ptpp, tokens
-        The model, the pre-training tokens per parameter of its base model, and the tokens of the run.
+    n_params, pt_tokens, tokens
+        Parameters that a token trains, the pre-training tokens of the base model, and the tokens of the run.
     given
         A batch that is asked about, in tokens.
     """
     law = valley()
-    low, high = (float(law.best(n_params, seen)[1]) for seen in (tokens, tokens + n_params * ptpp))
+    low, high = (float(law.best(n_params, seen)[1]) for seen in (tokens, tokens + pt_tokens))
     centre = float(np.sqrt(low * high))
     best = min(centre, max(low, tokens / LEAST_STEPS))
     asked = given or best

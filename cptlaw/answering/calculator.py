@@ -53,6 +53,7 @@ def _published_bases() -> list[dict[str, object]]:
         {
             "name": row["name"],
             "n": row["n_params"],
+            "active": row["n_active"],
             "ptpp": row["ptpp"],
             "pretrain": row["lr_pretrain"],
             "publicText": row["public_text"] == "yes",

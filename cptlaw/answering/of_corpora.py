@@ -24,7 +24,6 @@ from cptlaw.fitting.fit import Fit
 from cptlaw.forecasting.verbs import fit
 from cptlaw.planning.corpora.result import CorporaPlan
 from cptlaw.planning.points import chances
-from cptlaw.planning.result import flops_of
 from cptlaw.planning.scenario import MixOfCorpora, Risk, as_words
 from cptlaw.runs import Runs
 from cptlaw.runs.schema import MIX
@@ -172,7 +171,12 @@ def _mix_scenario(
         If forgetting is limited and nothing says what it counts from.
     """
     source = roles.get("source")
-    given: dict[str, object] = {**asked.law_inputs, "tokens": asked.tokens, "minimise": dict.fromkeys(goal, 1.0)}
+    given: dict[str, object] = {
+        **asked.law_inputs,
+        "n_active": asked.n_active,
+        "tokens": asked.tokens,
+        "minimise": dict.fromkeys(goal, 1.0),
+    }
     if scores:
         in_points = {name: getattr(asked, name) for name in IN_POINTS}
         given |= {"scores": scores} | {name: value for name, value in in_points.items() if value}
@@ -213,7 +217,7 @@ def _forecast_fields(plan: CorporaPlan, roles: Mapping[str, str], goal: list[str
         "mix": dict(plan.mix),
         "tokens": plan.tokens,
         "atpp": plan.tokens / n_params,
-        "flops": flops_of(n_params, plan.tokens),
+        "flops": plan.flops,
         "losses": {name: dict(result) for name, result in plan.losses.items()} if len(goal) > 1 else {},
         **_answer_losses(plan, roles, goal, ("", "_lo", "_hi")),
     }

@@ -125,12 +125,14 @@ class Asked(PlanQuestion):
         """Adaptation tokens that may be spent, replay included, where that does not depend on the replay."""
         flops: float | None = self.budget
         tokens: float | None = self.tokens
-        return tokens if flops is None else flops / (FLOPS_PER_PARAMETER_TOKEN * self.n_params)
+        return tokens if flops is None else flops / (FLOPS_PER_PARAMETER_TOKEN * self.trained)
 
     @property
     def text(self) -> str:
         """The question in words."""
         model = f"{format_quantity(self.n_params, 4)} parameters"
+        if self.n_active is not None:
+            model += f", {format_quantity(self.trained, 4)} of them active"
         if self.ptpp is not None:
             budget = f"{self.ptpp:,.0f}" if self.ptpp >= 1000 else f"{self.ptpp:.4g}"
             model += f" ({budget} tokens each)"

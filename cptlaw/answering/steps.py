@@ -79,7 +79,7 @@ def _plan(question: Asked, fits: Mapping[str, Fit], planned: MixPlan) -> list[st
         given["tokens"] = planned.tokens  # a budget need not be spent
     if kind in ("trade-off", "pareto") and not question.limited:
         kind = "pareto"
-        given["budget"] = question.budget or flops_of(question.n_params, float(given["tokens"]))
+        given["budget"] = question.budget or flops_of(question.trained, float(given["tokens"]))
     if kind in ("trade-off", "pareto") and "source" not in fits:
         return None
     if "source" not in fits:

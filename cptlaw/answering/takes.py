@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from cptlaw.answering.question import Asked
 from cptlaw.answering.result import Answer
+from cptlaw.findings import Finding
 from cptlaw.planning.cost import Hardware, hardware
 from cptlaw.planning.mixes.repetition import worth_of
+from cptlaw.units import format_quantity
 
 SURER = (0.95, 0.9)  # of a safer run: the first probability with which there is a mix
 MIX = "mix"  # the method of an alternative that is another mix; others are a merge and an adapter
@@ -30,6 +32,7 @@ def add_costs(answer: Answer, question: Asked) -> Answer:
     spent = devices.cost(answer.flops)
     return replace(
         answer,
+        findings=(*answer.findings, *_of_experts(question)),
         steps=None if tokens is None or batch is None else max(1, round(tokens / batch)),
         epochs=epochs,
         epochs_worth=None if epochs is None else float(worth_of(np.asarray(epochs), 1.0)),
@@ -44,6 +47,20 @@ def add_costs(answer: Answer, question: Asked) -> Answer:
         options=tuple({**each, **devices.cost(each["flops"])} for each in answer.options),
         next_runs=tuple({**each, **devices.cost(each.get("flops"))} for each in answer.next_runs),
     )
+
+
+def _of_experts(question: Asked) -> Iterator[Finding]:
+    """Say which parameters count for what, where not all of them are active."""
+    if question.n_active is not None:
+        active, every = (format_quantity(number, 4) for number in (question.trained, question.n_params))
+        yield Finding(
+            "info",
+            "mixture-of-experts",
+            f"{active} of {every} parameters are active for a token. FLOPs, hours, pilots and the batch count the "
+            "active ones; n_params of the laws and tokens per parameter count all.",
+            "The studies behind laws and priors are of dense models: measure a pilot before you rely on a loss.",
+            data={"n_active": question.trained, "n_params": question.n_params},
+        )
 
 
 def lowest_probability(probabilities: Mapping[str, float]) -> float | None:

@@ -16,7 +16,7 @@ from cptlaw.fitting.base_models import LOSS
 from cptlaw.fitting.fit import Fit
 from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.planning import MixPlan
-from cptlaw.planning.result import FLOPS_PER_PARAMETER_TOKEN
+from cptlaw.planning.result import flops_of
 from cptlaw.units import format_percent, format_quantity
 
 REPLAYS = (("half", 0.5), ("twice", 2.0))
@@ -73,7 +73,7 @@ def by_replay(
     if question.kind == "limited-data":  # as many tokens of the new domain
         tokens *= (1.0 - planned.replay) / (1.0 - shares)
     rows: list[dict[str, float | None]] = [
-        {"replay": share, "tokens": spent, "flops": FLOPS_PER_PARAMETER_TOKEN * question.n_params * spent}
+        {"replay": share, "tokens": spent, "flops": flops_of(question.trained, spent)}
         for share, spent in zip(SHARES, map(float, tokens), strict=True)
     ]
     for loss in planned.fitted_mix.losses:
@@ -151,7 +151,7 @@ def other_sizes(
     result = []
     for size in nearest:
         # A measured loss of the asked base model is none of another's.
-        asked = question.replaced(n_params=float(size), base_source_loss=None)
+        asked = question.replaced(n_params=float(size), n_active=None, base_source_loss=None)
         try:
             best = plan(asked, fits, risk, scores)
         except CptlawError:
@@ -169,5 +169,5 @@ def _best_of_size(asked: Asked, best: MixPlan) -> dict[str, object]:
         "change": mix,
         **point_of(asked, best),
         **{name: value for name, value in losses.items() if value is not None},
-        "flops": FLOPS_PER_PARAMETER_TOKEN * asked.n_params * (best.tokens or 0),
+        "flops": flops_of(asked.trained, best.tokens or 0),
     }

@@ -119,7 +119,8 @@ def from_studies(question: Asked, shift: str | None) -> Answer:
         chosen |= _blocking_limit(setting, question)
     at = plan or replay_row(setting, question, knee)
     part = at["tokens"] / _affordable_tokens(question, at["replay"])  # a plan need not spend all that there is
-    batch = batches.recommend_batch(setting.n_params, setting.ptpp, at["tokens"], question.batch_tokens)
+    read = setting.n_params * setting.ptpp
+    batch = batches.recommend_batch(question.trained, read, at["tokens"], question.batch_tokens)
     pilots = next_pilots(setting, question, question.batch_tokens or batch["batch_tokens"])
     return Answer(
         question=question.text,
@@ -178,7 +179,7 @@ def replay_row(setting: Setting, question: Asked, replay: float, tokens: float |
     """Return a row of the table of replay: tokens, FLOPs, forgetting, fall of the target loss, and their intervals."""
     spent = _affordable_tokens(question, replay) if tokens is None else tokens
     lost, won = setting.forgetting(replay, spent), setting.gain(replay, spent)
-    row = {"replay": replay, "tokens": spent, "flops": flops_of(setting.n_params, spent)}
+    row = {"replay": replay, "tokens": spent, "flops": flops_of(question.trained, spent)}
     for end, probability in (("", 0.5), ("_lo", 0.5 - INTERVAL / 2), ("_hi", 0.5 + INTERVAL / 2)):
         row[f"forgetting{end}"] = float(lost.quantile(probability)[0])
         row[f"target_gain{end}"] = float(won.fall(probability)[0])
@@ -394,7 +395,7 @@ def next_pilots(setting: Setting, question: Asked, batch_tokens: float) -> pd.Da
     mixes = [(replay, tokens) for replay in PILOT_REPLAYS for tokens in lengths]
     of_mixes = [replay for replay, _ in mixes], [tokens for _, tokens in mixes]
     cells = pd.concat([setting.points(*of_mixes, rate * setting.lr_peak) for rate in PILOT_RATES], ignore_index=True)
-    cells["flops"] = [flops_of(setting.n_params, tokens) for tokens in cells["tokens"]]
+    cells["flops"] = [flops_of(question.trained, tokens) for tokens in cells["tokens"]]
     joint = studies.learned("forgetting").joint(
         "forgetting", setting.source.in_studies(pd.concat([asked, cells], ignore_index=True))
     )

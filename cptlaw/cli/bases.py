@@ -15,8 +15,8 @@ from cptlaw.units import format_quantity
 def bases() -> None:
     """List the open base models that `answer --base` knows; with -v their ids on Hugging Face and sources.
 
-    Parameters are all of a model, those of idle experts too. Of any other `--base config.json` counts the
-    parameters; its tokens per parameter are given with --ptpp.
+    Parameters are all of a model, those of idle experts too; cost counts the active ones. Of any other
+    `--base config.json` counts both; its tokens per parameter are given with --ptpp.
 
     \b
     Examples:
@@ -28,12 +28,13 @@ def bases() -> None:
     if wants_json():
         show_json({"bases": bases()})
         return
-    click.echo(f"{'name':19} {'parameters':>11} {'tokens':>7} {'a parameter':>12} {'peak rate':>10}  text public")
-    for name, ids, n_params, pt_tokens, ptpp, rate, public, source in bases().itertuples(index=False, name=None):
-        size = format_quantity(n_params, 3)
+    shown = "{:19} {:>11} {:>7} {:>7} {:>12} {:>10}  {}".format
+    click.echo(shown("name", "parameters", "active", "tokens", "a parameter", "peak rate", "text public"))
+    for name, ids, size, active, pt_tokens, ptpp, rate, public, source in bases().itertuples(index=False, name=None):
         # What is not published is NaN.
         tokens, each = (format_quantity(pt_tokens, 3), f"{ptpp:,.0f}") if pt_tokens > 0 else ("-", "-")
-        click.echo(f"{name:19} {size:>11} {tokens:>7} {each:>12} {f'{rate:g}' if rate > 0 else '-':>10}  {public}")
+        counts = (format_quantity(number, 3) for number in (size, active))
+        click.echo(shown(name, *counts, tokens, each, f"{rate:g}" if rate > 0 else "-", public))
         if verbosity() > 0:
             click.echo(wrap_paragraphs(f"    {ids.split()[0]}; {source}"))
     show_next(["cptlaw", "bases", "-v"])

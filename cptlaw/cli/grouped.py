@@ -25,10 +25,10 @@ GROUPS: dict[str, tuple[str, ...]] = {
         *("target", "source", "score", "fits", "scores"),
     ),
     "The question": (
-        *("n_params", "ptpp", "base", "tokens", "target_tokens", "unique_target_tokens", "unique_tokens", "budget"),
-        *("at", "points", "every", "replay", "shift", "lr_peak", "merge_weight", "lora_rank", "method", "vocab_added"),
-        *("lr_pretrain", "batch_tokens", "replay_of", "max_epochs", "repetition", "weight_source", "minimise", "gpus"),
-        *("mfu", "gpu_hour", "n", "sizes", "ptpps", "replays", "suggest_budget", "interval"),
+        *("n_params", "n_active", "ptpp", "base", "tokens", "target_tokens", "unique_target_tokens", "unique_tokens"),
+        *("budget", "at", "points", "every", "replay", "shift", "lr_peak", "merge_weight", "lora_rank", "method"),
+        *("vocab_added", "lr_pretrain", "batch_tokens", "replay_of", "max_epochs", "repetition", "weight_source"),
+        *("minimise", "gpus", "mfu", "gpu_hour", "n", "sizes", "ptpps", "replays", "suggest_budget", "interval"),
     ),
     "Limits": (
         *("max_forgetting", "max_target_loss", "max_source_loss", "max_loss", "max_tokens", "min_score", "max_drop"),

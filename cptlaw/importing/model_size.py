@@ -14,7 +14,7 @@ _TIED = ("gemma", "gpt2", "opt", "bloom", "falcon", "mpt", "cohere", "starcoder2
 _LARGEST_HEADER = 200_000_000  # bytes
 
 
-def parameters_of_config(config: Mapping[str, object]) -> float | None:
+def parameters_of_config(config: Mapping[str, object], *, active: bool = False) -> float | None:
     """Return all parameters of a causal language model, embeddings included; ``None`` where the config does not tell.
 
     Exact for Llama, Mistral, Qwen, Gemma, OLMo, GPT-NeoX, GPT-2, DeepSeek, gpt-oss and mixtures of experts of these;
@@ -24,6 +24,8 @@ def parameters_of_config(config: Mapping[str, object]) -> float | None:
     ----------
     config
         What stands in config.json; of a model of text and images the part of the text counts.
+    active
+        Count of the experts only those that a token passes.
 
     Examples
     --------
@@ -46,7 +48,7 @@ def parameters_of_config(config: Mapping[str, object]) -> float | None:
         inner = _of(config, "intermediate_size") or 4 * width
         tied = bool(config.get("tie_word_embeddings", False))
         return layers * _block(width, inner) + 2 * width + vocabulary * width * (1 if tied else 2)
-    blocks = sum(_attention(config, kind, place) + _mlp(config, kind, place) for place in range(int(layers)))
+    blocks = sum(_attention(config, kind, place) + _mlp(config, kind, place, active) for place in range(int(layers)))
     norms = _norms(kind) * width * layers + (0 if kind == "olmo" else width)
     said = config.get("tie_word_embeddings")
     tied = any(kind.startswith(family) for family in _TIED) if said is None else bool(said)
@@ -111,7 +113,7 @@ def _latent_attention(config: Mapping[str, Any], rank: float) -> float:
     return float(count + heads * value * width)
 
 
-def _mlp(config: Mapping[str, Any], kind: str, place: int) -> float:
+def _mlp(config: Mapping[str, Any], kind: str, place: int, active: bool) -> float:
     width, inner = float(config["hidden_size"]), _of(config, "intermediate_size") or 0.0
     experts = next(
         (n for key in ("num_experts", "num_local_experts", "n_routed_experts") if (n := _of(config, key))), 0
@@ -122,12 +124,14 @@ def _mlp(config: Mapping[str, Any], kind: str, place: int) -> float:
         has_gate = kind not in ("phi", "starcoder2") and config.get("hidden_act") not in ("relu2", "xielu")
         return (3 if has_gate else 2) * width * inner
     own = _of(config, "moe_intermediate_size") or inner
-    count = experts * 3 * width * own + width * experts
+    passed = next((n for key in ("num_experts_per_tok", "experts_per_token") if (n := _of(config, key))), experts)
+    used = passed if active else experts
+    count = used * 3 * width * own + width * experts
     count += (_of(config, "n_shared_experts") or 0) * 3 * width * own
     if shared := _of(config, "shared_expert_intermediate_size"):
         count += 3 * width * shared + width
     if kind == "gpt_oss":
-        count += experts * (2 * own + width + 1)  # biases of the experts and of the router
+        count += used * (2 * own + width) + experts  # biases of the experts and of the router
     return count
 
 

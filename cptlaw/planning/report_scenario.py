@@ -4,6 +4,7 @@ from typing import Annotated
 
 from cptlaw.planning.options import Entry, amount, as_given
 from cptlaw.planning.scenario import (
+    Experts,
     Hardware,
     Intervals,
     Limits,
@@ -30,7 +31,7 @@ class Page(Intervals, Hardware, total=False):
     title: Annotated[str | None, Entry(as_given, "Title of the page.", "TEXT")]
 
 
-class ReportOfRuns(Mix, Limits, ScoreLimits, TargetLimit, Range, Supply, Page, total=False):
+class ReportOfRuns(Mix, Experts, Limits, ScoreLimits, TargetLimit, Range, Supply, Page, total=False):
     """The question of `report`: a plan under limits, or without them a forecast."""
 
     n_params: Annotated[Quantity, amount("8.1B", "Parameters of the model, as in 8.1B.", "N", law_input=True)]

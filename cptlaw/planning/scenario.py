@@ -105,7 +105,15 @@ class Mix(KnownModel, Intervals, ReferenceChoice, OneCorpus, total=False):
     """What every plan of one replay is given. An option that is added here reaches all of them, and the report."""
 
 
-class Sized(TypedDict, total=False):
+class Experts(TypedDict, total=False):
+    """What a mixture of experts trains at each token. Compute and its cost count it; laws read all parameters."""
+
+    n_active: Annotated[
+        Quantity, amount("3.3B", "Parameters of n_params that are active for a token, where experts idle.", "N")
+    ]
+
+
+class Sized(Experts, total=False):
     """The model that is planned for."""
 
     n_params: Required[Annotated[Quantity, amount("8.1B", "Parameters of the model, as in 8.1B.", "N", law_input=True)]]
@@ -232,7 +240,7 @@ def _named(read: Callable[..., float], help: str, metavar: str, flag: str) -> En
     return Entry(partial(by_name, read=read), help, f"NAME={metavar}", several=flag)
 
 
-class MixOfCorpora(KnownModel, Intervals, ScoreLimits, Risk, total=False):
+class MixOfCorpora(KnownModel, Experts, Intervals, ScoreLimits, Risk, total=False):
     """The question of `mix`."""
 
     tokens: Required[Annotated[Quantity, amount("20B", "Tokens of the run, as in 20B.", "D")]]
@@ -366,7 +374,7 @@ class CriticalPoint(KnownRun, total=False):
     peak: Annotated[Quantity, amount("2e-4", "The constant rate of CPT. [default: the peak of pre-training]", "LR")]
 
 
-class AnswerQuestion(KnownModel, PointLimits, TargetLimit, Range, Passes, Hardware, total=False):
+class AnswerQuestion(KnownModel, Experts, PointLimits, TargetLimit, Range, Passes, Hardware, total=False):
     """The question of `answer`."""
 
     n_params: Annotated[Quantity, amount("8B", "Parameters of the model, as in 8B.", "N", law_input=True)]
@@ -444,6 +452,23 @@ class PlanQuestion:
         return {name: self.values[name] for name, one in options_of(self.scenario).items()
                 if one.law_input and self.values[name] is not None}  # fmt: skip
 
+    @property
+    def trained(self) -> float:
+        """Parameters that a token trains: all of them, or the active ones of a mixture of experts.
+
+        Raises
+        ------
+        UsageError
+            If more are active than there are.
+        """
+        active: float = self.values.get("n_active") or self.n_params
+        if active > self.n_params:
+            raise UsageError(
+                f"{label('n_active')}: {format_quantity(active, 4)} of {format_quantity(self.n_params, 4)} parameters. "
+                "Expected at most n_params, which counts all of them."
+            )
+        return active
+
     def for_scenario(self, scenario: Declared) -> dict[str, Any]:
         """Return what was given that another scenario takes too."""
         return {name: self.values[name] for name in options_of(scenario) if name in self.given}
@@ -464,7 +489,7 @@ def as_words(scenario: Declared, values: Mapping[str, Mapping[str, float] | str 
 def _amount(name: str, value: float) -> str:
     if isinstance(value, Share) and value >= 1:  # without its sign it would not be read
         return f"{100 * value:.6g}%"
-    return format_quantity(value, 6) if name == "n_params" or name.endswith("tokens") else f"{value:.6g}"
+    return format_quantity(value, 6) if name.startswith("n_") or name.endswith("tokens") else f"{value:.6g}"
 
 
 @cache

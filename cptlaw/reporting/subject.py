@@ -87,7 +87,9 @@ class Subject:
     def flops(self) -> float | None:
         """Compute of the mix that matters, 6 N D, where the laws read both."""
         known = {"n_params", "tokens"} <= set(self.mix)
-        return flops_of(float(self.mix["n_params"]), float(self.mix["tokens"])) if known else None
+        active = self.limits.get("n_active")
+        size = float(self.mix["n_params"]) if active is None else parse_quantity(active, "n_active")
+        return flops_of(size, float(self.mix["tokens"])) if known else None
 
 
 def limits_of(given: Mapping[str, object]) -> dict[str, object]:

@@ -29,8 +29,8 @@ def bases() -> pd.DataFrame:
     -------
     DataFrame
         name, hugging_face (ids, the first one the base model's own), n_params (all of them, those of idle experts too),
-        pt_tokens and ptpp (NaN where the tokens are not published), lr_pretrain (likewise), public_text (whether
-        anybody can have its text: yes or no), source.
+        n_active (those that a token passes; of a dense model all), pt_tokens and ptpp (NaN where the tokens are not
+        published), lr_pretrain (likewise), public_text (whether anybody can have its text: yes or no), source.
 
     Examples
     --------
@@ -38,7 +38,8 @@ def bases() -> pd.DataFrame:
     0.0003
     """
     listed = pd.read_csv(Path(__file__).with_name("bases.csv"))
-    listed.insert(4, "ptpp", listed["pt_tokens"] / listed["n_params"])
+    listed["n_active"] = listed["n_active"].fillna(listed["n_params"])
+    listed.insert(5, "ptpp", listed["pt_tokens"] / listed["n_params"])
     return listed
 
 

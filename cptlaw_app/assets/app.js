@@ -48,7 +48,7 @@
   function ask() {
     var mine = ++asked, found = query();
     clear();
-    if (!found.get("n_params")) { state.textContent = "Say the size of the model, and press Answer."; return; }
+    if (!found.get("n_params") && !found.get("base")) { state.textContent = "Say the size of the model, or its base model, and press Answer."; return; }
     state.textContent = "Fitting laws and looking for the plan ..";
     window.history.replaceState(null, "", "?" + found);
     fetch("/answer?" + found).then(function (response) {

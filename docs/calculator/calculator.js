@@ -43,12 +43,18 @@ function readFields() {
   return sound ? values : null;
 }
 
+// The base model that was chosen, while size and budget are still its own.
+function baseOf(values) {
+  return BASES.find((one) => one.name === values.base && one.n === values.size && sevenDigits(one.ptpp) === values.ptpp);
+}
+
 function problemOf(values) {
   const n = values.size;
   const pretrain = values.pretrain || 0;
   const losses = [values["source-loss"], values["target-loss"]];
   const model = {
     n,
+    active: (baseOf(values) || { active: n }).active,
     ptpp: values.ptpp,
     shift: values.shift,
     unread: values["replay-of"] === "other",
@@ -111,7 +117,7 @@ function showHeadline(result, values) {
 function showPlan(result, values, mix) {
   const hardware = { device: values.device, count: values.count, mfu: values.mfu, price: values.price };
   const cost = costOf(mix.flops, hardware);
-  const batch = advisedBatch(values.size, values.ptpp, mix.tokens);
+  const batch = advisedBatch(problemOf(values).model, mix.tokens);
   const price = cost.price == null ? "" : `, costs ${Math.round(cost.price).toLocaleString("en-US")}`;
   const low = PLANNING.rates.map((factor) => formatRate(factor * (values.pretrain || typicalPeak(values.size))));
   shownList(field("plan"), [
@@ -156,7 +162,7 @@ function showEvidence(values) {
   const relative = values.rate ? values.rate / (values.pretrain || typicalPeak(size)) : TYPICAL;
   if (relative < PLANNING.seenRates[0] || relative > PLANNING.seenRates[1]) warnings.push(`This peak rate is ${formatQuantity(relative, 2)} times that of pre-training; studies have ${PLANNING.seenRates.join(" to ")}. Above it runs collapse at some rate.`);
   if (values["max-target"] && !values["target-loss"]) warnings.push("The limit on the new text's loss is not judged: say the base model's loss on it.");
-  const base = BASES.find((one) => one.name === values.base);
+  const base = baseOf(values);
   if (base && !base.publicText && values["replay-of"] === "own") warnings.push("The text that this base model was pre-trained on is not public. If you replay other text, say so above: the loss on it rises less, and what it had read is forgotten all the same.");
   const list = field("warnings");
   list.replaceChildren();
@@ -240,11 +246,9 @@ function plain(id) {
 }
 
 function commandOf(values) {
-  const base = BASES.find((one) => one.name === values.base);
+  const base = baseOf(values);
   const words = ["cptlaw answer"];
-  if (base) words.push(`--base ${base.name}`);
-  if (!base || base.n !== values.size) words.push(`--n-params ${plain("size")}`);
-  if (!base || sevenDigits(base.ptpp) !== values.ptpp) words.push(`--ptpp ${plain("ptpp")}`);
+  words.push(base ? `--base ${base.name}` : `--n-params ${plain("size")} --ptpp ${plain("ptpp")}`);
   words.push(`--${{ target: "target-tokens", tokens: "tokens", flops: "budget" }[values["spend-kind"]]} ${plain("spend")}`);
   words.push(`--shift ${values.shift}`);
   if (values["replay-of"] === "other") words.push("--replay-of other");

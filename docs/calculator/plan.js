@@ -38,7 +38,7 @@ function probabilityBelow(said, limit) {
 function tokensAt(problem, replay) {
   const { kind, amount } = problem.spend;
   if (kind === "target") return amount / (1 - replay);
-  return kind === "tokens" ? amount : amount / (6 * problem.model.n);
+  return kind === "tokens" ? amount : amount / (6 * problem.model.active);
 }
 
 function outcomesAt(problem, replay, tokens) {
@@ -59,7 +59,7 @@ function mixAt(problem, replay, tokens = tokensAt(problem, replay)) {
   return {
     replay,
     tokens,
-    flops: 6 * problem.model.n * tokens,
+    flops: 6 * problem.model.active * tokens,
     forgetting: ends.map((z) => quantile(lost, z)),
     gain: ends.map((z) => fall(quantile(won, z))),
     probability: problem.limits.forgetting == null ? null : probabilityBelow(lost, problem.limits.forgetting),
@@ -131,9 +131,9 @@ function bestBatch(n, tokens) {
 
 // The middle, in logs, of the best batch for this run's tokens alone and for all that the model has read; less where it
 // would leave a short run too few steps.
-function advisedBatch(n, ptpp, tokens) {
-  const low = bestBatch(n, tokens);
-  const middle = Math.sqrt(low * bestBatch(n, tokens + n * ptpp));
+function advisedBatch({ n, active, ptpp }, tokens) {
+  const low = bestBatch(active, tokens);
+  const middle = Math.sqrt(low * bestBatch(active, tokens + n * ptpp));
   return Math.min(middle, Math.max(low, tokens / NUMBERS.leastSteps));
 }
 
@@ -165,5 +165,5 @@ function answerOf(problem) {
     result.least = leastForgetting(problem);
   }
   const at = result.plan || knee;
-  return { ...result, at, peak: model.peak, batch: advisedBatch(model.n, model.ptpp, at.tokens) };
+  return { ...result, at, peak: model.peak, batch: advisedBatch(model, at.tokens) };
 }

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from facts import refused
+from facts import lacks, refused
 
 import cptlaw as cl
 from cptlaw.answering.base_models import base
@@ -194,6 +194,58 @@ class TestConfigs:
         if "text_config" in config:
             config = config | {"text_config": shape | config["text_config"]}
         assert parameters_of_config(shape | config) == count
+
+
+def test_a_mixture_of_experts_costs_what_its_active_parameters_do(tmp_path):
+    asked = {"target_tokens": "20B", "shift": "language"}
+    told = cl.answer(n_params="30.5B", n_active="3.3B", ptpp=36e12 / 30.5e9, **asked)
+    asked["max_forgetting"] = "5%"
+    named = cl.answer(base="qwen3-30b-a3b", **asked)
+    dense = cl.answer(n_params=30.5e9, ptpp=36e12 / 30.5e9, **asked)
+    assert (named.tokens, named.forgetting) == (dense.tokens, dense.forgetting)
+    for plan in (named, *named.options, *named.next_runs):
+        tokens, flops, hours = (plan[key] if isinstance(plan, dict) else getattr(plan, key) for key in KEYS)
+        assert flops == pytest.approx(6 * 3.3e9 * tokens)
+        assert hours == pytest.approx(flops / (989e12 * 0.4 * 3600))
+    assert named.batch_tokens < dense.batch_tokens  # of a smaller model
+    assert named.steps > dense.steps
+    assert "mixture-of-experts" in {one.code for one in named.findings}
+    assert lacks(named.question, "30.5B", "3.3B") == []
+    # As the command that writes the pilots asks it, and for compute that is given.
+    assert [row["flops"] for row in told.options] == pytest.approx([row["flops"] for row in named.options])
+    assert "--n-active 3.3B" in named.commands[0]
+    spent = cl.answer(base="qwen3-30b-a3b", budget=6e20, shift="language")
+    assert spent.options[0]["tokens"] == pytest.approx(1e20 / 3.3e9)
+    with refused(UsageError, "--n-active", "40B", "30.5B"):
+        cl.answer(n_params="30.5B", n_active="40B", ptpp=1000, tokens="1B", shift="language")
+
+
+KEYS = ("tokens", "flops", "gpu_hours")
+
+
+def test_active_parameters_are_published_or_counted(call):
+    listed = {one["name"]: one for one in json.loads(call("bases", "--json")[1])["bases"]}
+    assert listed["qwen3-30b-a3b"]["n_active"] == 3.3e9
+    assert listed["mixtral-8x7b"]["n_active"] == 12.9e9
+    assert listed["llama-3.1-8b"]["n_active"] == listed["llama-3.1-8b"]["n_params"]
+    assert "n_active" not in base("llama-3.1-8b").known
+    with_experts = {name for name, one in listed.items() if one["n_active"] < one["n_params"]}
+    assert len(with_experts) == 11
+    qwen = {"model_type": "qwen3_moe", "hidden_size": 2048, "num_hidden_layers": 48, "num_attention_heads": 32}
+    qwen |= {"num_key_value_heads": 4, "head_dim": 128, "vocab_size": 151936, "intermediate_size": 6144}
+    qwen |= {"moe_intermediate_size": 768, "num_experts": 128, "num_experts_per_tok": 8}
+    mixtral = {**LLAMA, "vocab_size": 32000, "model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2}
+    for config, name in ((qwen, "qwen3-30b-a3b"), (mixtral, "mixtral-8x7b")):
+        counted = parameters_of_config(config), parameters_of_config(config, active=True)
+        published = listed[name]["n_params"], listed[name]["n_active"]
+        assert counted == pytest.approx(published, rel=0.02)
+    assert parameters_of_config(LLAMA, active=True) == parameters_of_config(LLAMA)
+
+
+def test_a_config_with_experts_says_what_is_active(tmp_path):
+    experts = {"model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2, "vocab_size": 32000}
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA | experts))
+    assert known_by(str(tmp_path), ptpp=100)["n_active"] == pytest.approx(12.9e9, rel=0.01)
 
 
 def test_forty_models_are_known_with_size_tokens_and_source():

@@ -2,6 +2,7 @@
 
 import pytest
 
+import cptlaw as cl
 from cptlaw.errors import UsageError
 from cptlaw.planning.cost import PEAK_FLOPS, hardware
 
@@ -45,3 +46,15 @@ def test_devices_are_read_as_people_write_them(text, name, count):
 def test_what_is_no_device_is_refused_with_what_is(given, message):
     with pytest.raises(UsageError, match=message):
         hardware(**given)
+
+
+def test_a_plan_counts_the_active_parameters_of_a_mixture_of_experts(forms):
+    asked = {"n_params": "8B", "ptpp": 279, "base_source_loss": 2.1}
+    limited = {**asked, "max_source_loss": 2.5, "max_target_loss": 1.9}
+    every, active = (cl.plan.min_tokens(*forms, **limited, n_active=count) for count in (None, "2B"))
+    assert active.tokens == every.tokens
+    assert active.flops == pytest.approx(every.flops / 4) == pytest.approx(6 * 2e9 * active.tokens)
+    spent = cl.plan.pareto(*forms, **asked, n_active="2B", budget=6e20)
+    assert spent.points[0].tokens == pytest.approx(1e20 / 2e9)
+    with pytest.raises(UsageError, match="--n-active"):
+        cl.plan.min_tokens(*forms, **limited, n_active="9B")

@@ -269,7 +269,7 @@ def _fixed(given: PlanQuestion, question: MixQuestion) -> CorporaPlan:
         feasible=False,
         tokens=given.tokens,
         n_params=given.n_params,
-        flops=None if given.n_params is None else flops_of(given.n_params, given.tokens),
+        flops=None if given.n_params is None else flops_of(given.trained, given.tokens),
         minimise=dict(question.weights),
         laws={name: loss.spec for name, loss in question.losses.items()},
         repetition=given.repetition if given.unique_tokens else None,

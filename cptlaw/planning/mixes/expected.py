@@ -88,7 +88,7 @@ def _expected_at(mix: FittedMix, best: Mapping[str, float]) -> tuple[dict[str, f
         "replay": replay if mix.reads_replay else None,
         "tokens": tokens,
         "atpp": tokens / mix.n_params,
-        "flops": flops_of(mix.n_params, tokens),
+        "flops": flops_of(mix.given.trained, tokens),
     }
     advised = advised_by_runs(mix.target.fit, mix.n_params, tokens)
     values["batch_tokens"] = advised.get("batch_tokens")

@@ -175,7 +175,7 @@ def _front(mix: FittedMix) -> ParetoPlan:
     given, how = mix.given, mix.forgetting
     if not mix.reads_replay:
         raise UsageError("pareto asks for mixes, but neither law reads replay. Fit laws that do, such as dcpt-l3.")
-    tokens = given.budget / FLOPS_PER_PARAMETER_TOKEN / mix.n_params
+    tokens = given.budget / FLOPS_PER_PARAMETER_TOKEN / given.trained
     shares = np.linspace(mix.low, mix.high, FINE)
     # Both losses at the whole budget: what leaves some of it unspent is beaten by the same mix that spends it.
     front = shares[_undominated(*(loss.at(shares, tokens) for loss in mix.losses))]
