@@ -3,14 +3,17 @@
 import ast
 import json
 import math
+import runpy
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
 import transformers
 import yaml
 from facts import refused
+from tiny_model import save_tiny
 
 from cptlaw.errors import DataError, UsageError
 from cptlaw_sweep.trainers import TRAINERS, export, run_of_answer
@@ -78,7 +81,44 @@ def test_transformers_takes_what_trl_hands_on(tmp_path):
     arguments = transformers.TrainingArguments(**settings)
     assert (arguments.max_steps, arguments.learning_rate, arguments.eval_on_start) == (STEPS, 2e-5, True)
     trl = pytest.importorskip("trl", reason="TRL is not installed (make test-training installs it)")
-    assert trl.SFTConfig(**settings, max_length=64, packing=True).max_steps == STEPS
+    assert trl.SFTConfig(**settings, max_length=64).max_steps == STEPS
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::UserWarning")
+@pytest.mark.parametrize(("to", "package"), [("trl", "trl"), ("unsloth", "unsloth")])
+def test_what_the_trainer_reads_has_the_planned_share_of_replay(to, package, tmp_path, monkeypatch):
+    """Documents of the two corpora differ four times in length; the share is one of tokens."""
+    datasets = pytest.importorskip("datasets")
+    model, context = save_tiny(tmp_path / "model"), 512
+    for name, letter, length, count in (("SOURCE", "s", 300, 1000), ("TARGET", "t", 1200, 800)):
+        lines = "".join(json.dumps({"text": letter * length}) + "\n" for _ in range(count))
+        (tmp_path / f"TEXT_OF_{name}.jsonl").write_text(lines)
+        (tmp_path / f"VALIDATION_OF_{name}.jsonl").write_text(lines[:40_000].rpartition("\n")[0] + "\n")
+    (tmp_path / "answer.json").write_text(json.dumps({**ANSWER, "replay": 0.25, "tokens": 1e6}))
+    (path,) = export(tmp_path / "answer.json", to, tmp_path, base=str(model), context=context)
+    path.write_text(path.read_text().replace("'bf16': True", "'bf16': False, 'use_cpu': True"))
+    read = {}
+    if to == "unsloth":  # it wants a graphics card
+        tokenizer = transformers.AutoTokenizer.from_pretrained(model)
+        fake = types.SimpleNamespace(
+            FastLanguageModel=types.SimpleNamespace(from_pretrained=lambda *_, **__: (None, tokenizer)),
+            UnslothTrainer=lambda **given: read.update(given) or types.SimpleNamespace(train=lambda: None),
+            UnslothTrainingArguments=lambda **given: given,
+        )
+        monkeypatch.setitem(sys.modules, "unsloth", fake)
+    else:
+        trl = pytest.importorskip(package, reason="TRL is not installed (make test-training installs it)")
+        monkeypatch.setattr(trl.SFTTrainer, "train", lambda trainer: read.update(vars(trainer)))
+    monkeypatch.chdir(tmp_path)
+    datasets.disable_progress_bars()
+    runpy.run_path(str(path), run_name="__main__")
+    rows = list(read["train_dataset"]["input_ids"])
+    assert {len(row) for row in rows} == {context}
+    source, target = (sum(row.count(ord(letter)) for row in rows) for letter in "st")
+    assert source / (source + target) == pytest.approx(0.25, abs=0.03)
+    # Nothing of a document is dropped but the end of the corpus.
+    assert target >= 800 * 1200 - 2 * context
+    assert {len(row) for one in read["eval_dataset"].values() for row in one["input_ids"]} == {context}
 
 
 def test_a_mix_of_corpora_and_no_replay_keep_their_shares(tmp_path):
