@@ -79,7 +79,7 @@ class Store:
         if self.is_local:
             make_folder(self._root)
         if self.exists("manifest.json"):
-            with contextlib.suppress(ValueError, RecursionError):  # the user's own, or damaged
+            with contextlib.suppress(DataError):  # the user's own, or damaged
                 result = self.read_json("manifest.json")
                 if isinstance(result, dict) and {"sweep", "recipe", "jobs"} <= set(result):
                     return
@@ -169,8 +169,28 @@ class Store:
             self._fs.rm(self.path(name), recursive=True)
 
     def read_json(self, name: str) -> Any:
-        """Return what a JSON file holds."""
-        return json.loads(self.read(name))
+        """Return what a JSON file holds.
+
+        Raises
+        ------
+        DataError
+            If it is damaged.
+        """
+        with self._whole(name):
+            return json.loads(self.read(name))
+
+    @contextlib.contextmanager
+    def _whole(self, name: str) -> Iterator[None]:
+        """Say of a damaged file which it is, and what makes it anew."""
+        try:
+            yield
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            marks = {name, name.replace("results/", "done/").replace(".jsonl", ".json")}
+            removed = " and ".join(self.path(one) for one in sorted(marks))
+            raise DataError(
+                f"{self.path(name)} is damaged ({error!r}). Expected what the sweep wrote there. Remove {removed}; "
+                "the same command then makes it again."
+            ) from None
 
     def write_json(self, name: str, value: object) -> None:
         """Write a JSON file."""
@@ -276,7 +296,7 @@ class Store:
     def failure_of(self, job_id: str) -> str | None:
         """Return why a job failed, or nothing."""
         try:
-            return str(self.read_json(f"failed/{job_id}.json")["reason"])
+            return str(self.read_json(f"failed/{job_id}.json").get("reason"))
         except FileNotFoundError:
             return None
 
@@ -308,26 +328,37 @@ class Store:
 
     def get_result(self, job_id: str) -> list[MeasuredRow]:
         """Return the measured rows of a finished job."""
-        return [json.loads(line) for line in self.read(f"results/{job_id}.jsonl").splitlines()]
+        name = f"results/{job_id}.jsonl"
+        with self._whole(name):
+            rows: list[MeasuredRow] = [json.loads(line) for line in self.read(name).splitlines()]
+            _ = [(row["eval"], row["loss"], row["step"], row["tokens"]) for row in rows]  # what tables read
+            return rows
 
     def get_report(self, job_id: str) -> JobReport:
         """Return how a finished job went."""
-        report: JobReport = self.read_json(f"done/{job_id}.json")
-        return report
+        name = f"done/{job_id}.json"
+        with self._whole(name):
+            report: JobReport = self.read_json(name)
+            _ = report["seconds"], report["tokens_per_second"]
+            return report
 
-    def put_failure(self, job_id: str, reason: str, detail: str = "") -> None:
-        """Write why a job failed."""
-        self.write_json(f"failed/{job_id}.json", {"reason": reason, "detail": detail})
+    def put_failure(self, job_id: str, reason: str, detail: str = "", *, of_machine: bool = True) -> None:
+        """Write why a job failed, and whether the machine did: a full disk, or a worker that was killed."""
+        self.write_json(f"failed/{job_id}.json", {"reason": reason, "detail": detail, "of_machine": of_machine})
 
-    def forget_failure(self, job_id: str) -> None:
-        """Let a failed job be tried again."""
-        self.remove(f"failed/{job_id}.json")
+    def try_again(self, job_id: str, *, anyway: bool) -> bool:
+        """Forget why a job failed, where the machine did or where it is to be tried again anyway; say whether it is."""
+        name = f"failed/{job_id}.json"
+        again = anyway or bool(self.read_json(name).get("of_machine"))
+        if again:
+            self.remove(name)
+        return again
 
     def tokens_so_far(self, job_id: str) -> int:
         """Return the tokens of the last checkpoint of an unfinished job."""
         try:
             return int(self.read_json(f"checkpoints/{job_id}/latest.json")["tokens"])
-        except (FileNotFoundError, ValueError):
+        except (FileNotFoundError, DataError):
             return 0
 
 

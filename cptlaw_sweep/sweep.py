@@ -126,7 +126,8 @@ def sweep(
     engine_options
         What else the engine takes, as ``{"partition": "gpu"}``; docs/engines.md lists them.
     retry_failed
-        Whether runs that failed before are tried again.
+        Whether runs that failed by themselves are tried again. Those that the machine failed, by a full disk or a
+        killed worker, always are.
 
     Raises
     ------

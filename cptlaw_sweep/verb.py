@@ -43,7 +43,7 @@ ALL_FAILED = 1  # exit code of a sweep of which no job finished
 @click.option(
     "--tune-lr", is_flag=True, help="Find the learning rates by short trials of the smallest models; train no run."
 )
-@click.option("--retry-failed", is_flag=True, help="Try the runs again that failed before.")
+@click.option("--retry-failed", is_flag=True, help="Try runs again that failed by themselves, not by the machine.")
 @options.as_json
 def sweep(
     recipe: str,

@@ -17,6 +17,8 @@ from cptlaw.writing import make_folder
 from cptlaw_sweep.jobs import Job
 from cptlaw_sweep.store import Store
 
+DISK_FULL = "the disk is full"
+
 
 def run_job(job_dict: Mapping[str, object], store_url: str) -> None:
     """Run one job in this process. Once it returns, the store holds the result, or why there is none.
@@ -49,7 +51,9 @@ def run_job(job_dict: Mapping[str, object], store_url: str) -> None:
         if _asker is not None and not _is_alive(_asker):
             os._exit(1)  # the sweep was killed: that another process went before this one is no failure of the run
         if first:
-            store.put_failure(job.id, reason_of(error), traceback.format_exc())
+            reason = reason_of(error)
+            of_machine = isinstance(error, OSError) or reason.startswith(DISK_FULL)
+            store.put_failure(job.id, reason, traceback.format_exc(), of_machine=of_machine)
         if "WORLD_SIZE" in os.environ:
             sys.exit(1)
 
@@ -69,7 +73,7 @@ def reason_of(error: BaseException) -> str:
     text = " ".join(str(error).split())
     # What a user can do something about comes first, whatever library raised it; safetensors says it in words alone.
     if getattr(error, "errno", None) == errno.ENOSPC or os.strerror(errno.ENOSPC) in text:
-        return f"the disk is full ({text})"
+        return f"{DISK_FULL} ({text})"
     if kind in ("TrainingError", "DataError", "UsageError"):
         return text
     if kind == "OutOfMemoryError" or isinstance(error, MemoryError):

@@ -24,7 +24,8 @@ class Engine(Protocol):
         store_url
             Where texts and results are; every worker must reach it.
         retry_failed
-            Whether jobs that failed in an earlier session are tried again.
+            Whether jobs that failed by themselves in an earlier session are tried again. Those that the machine failed,
+            by a full disk or a killed worker, always are.
         progress
             Who is told. A failed job is told and does not end the others.
         """
@@ -63,9 +64,7 @@ class Queue:
                 continue  # failed already, with one that it needs
             if job.id in done and job.id not in self._again:
                 self.finish(job)
-            elif job.id in failed and retry_failed:
-                store.forget_failure(job.id)
-            elif job.id in failed:
+            elif job.id in failed and not store.try_again(job.id, anyway=retry_failed):
                 self.fail(job, store.failure_of(job.id) or "no reason was recorded", record=False)
 
     def __bool__(self) -> bool:

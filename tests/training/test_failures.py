@@ -8,16 +8,17 @@ import signal
 
 import pandas as pd
 import pytest
-from facts import lacks
+from facts import lacks, refused
 from safetensors import SafetensorError
 from small_sweep import RECIPE, Silent, prepared, train_here
 
-from cptlaw.errors import UsageError
+from cptlaw.errors import DataError, UsageError
 from cptlaw_sweep.engines.local import LocalEngine
+from cptlaw_sweep.load_sweep import load_sweep
 from cptlaw_sweep.store import Store
 from cptlaw_sweep.sweep import sweep as sweep_of
 from cptlaw_sweep.sweep import tune_lr
-from cptlaw_sweep.table import jobs_table, runs_table
+from cptlaw_sweep.table import jobs_table, runs_table, write_tables
 from cptlaw_sweep.worker import reason_of
 
 pytestmark = pytest.mark.filterwarnings("default")  # torch and transformers deprecate things of their own
@@ -61,10 +62,10 @@ def test_a_missing_shard_fails_the_runs_that_need_it_until_it_is_back(recipe, tm
 def test_what_needs_a_failed_job_is_told_so_and_waits(recipe, tmp_path):
     sweep, store = prepared(recipe(), tmp_path / "out")
     first = sweep.jobs[0]
-    store.put_failure(first.id, "somebody unplugged it")
+    store.put_failure(first.id, "it diverged", of_machine=False)
     progress = train_here(sweep, store)
     assert not progress.done
-    assert progress.failures[first.name] == "somebody unplugged it"
+    assert progress.failures[first.name] == "it diverged"
     assert set(list(progress.failures.values())[1:]) >= {f"needs {first.name}, which failed"}
     assert store.failed_ids() == {first.id}  # only the cause is recorded
     assert len(train_here(sweep, store, retry_failed=True).done) == len(sweep.jobs)
@@ -85,8 +86,10 @@ def test_a_full_disk_fails_the_run_and_leaves_no_half_file(recipe, tmp_path, mon
     assert progress.failures.keys() == {victim.name}
     assert "disk is full" in progress.failures[victim.name]
     assert not list((tmp_path / "out").rglob("*.part"))
+    assert store.failed_ids() == {victim.id}
     monkeypatch.undo()
-    assert not train_here(sweep, store, retry_failed=True).failures
+    # Room was made, and the same command goes on: nothing is wrong with the run.
+    assert len(train_here(sweep, store).done) == len(sweep.jobs)
 
 
 def test_a_disk_too_full_for_the_reason_still_tells_it(recipe, tmp_path, monkeypatch):
@@ -104,6 +107,33 @@ def test_a_disk_too_full_for_the_reason_still_tells_it(recipe, tmp_path, monkeyp
     queue.fail(sweep.jobs[0], "its worker died")
     assert "its worker died (" in progress.failures[sweep.jobs[0].name]
     assert not queue
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("done/{}.json", b'{"seco'), ("done/{}.json", b"[]"), ("done/{}.json", b"{}"), ("done/{}.json", b"\xff\x00"),
+     ("results/{}.jsonl", b'{"eval": "so'), ("results/{}.jsonl", b'{"eval": "source"}\n'), ("failed/{}.json", b"")],
+)  # fmt: skip
+def test_a_damaged_record_is_named_with_what_makes_it_anew(recipe, tmp_path, name, content):
+    sweep = load_sweep(recipe())
+    store, job = Store(tmp_path / "out"), sweep.runs[0]
+    report = {"name": job.name, "kind": job.kind, "seconds": 1.0, "tokens_per_second": 1.0}
+    store.write(f"results/{job.id}.jsonl", b"")
+    if name.startswith("failed"):
+        store.write(name.format(job.id), content)
+    else:
+        store.put_result(job.id, [], report)
+        store.write(name.format(job.id), content)
+    with refused(DataError, name.format(job.id), "Remove", job.id):
+        train_nothing(sweep, store)
+
+
+def train_nothing(sweep, store):
+    """Look at a store as a sweep that goes on does, and write its tables."""
+    from cptlaw_sweep.engines.base import Queue
+
+    Queue(sweep, store, retry_failed=False, progress=Silent())
+    write_tables(sweep, store, {})
 
 
 def test_a_full_disk_is_named_whichever_library_found_it():
@@ -132,7 +162,7 @@ def test_a_dead_worker_takes_one_run_with_it_and_is_replaced(recipe, tmp_path):
     assert progress.failures.keys() == {progress.killed}
     assert "its worker died (SIGKILL" in progress.failures[progress.killed]
     assert len(progress.done) == len(sweep.jobs) - 1
-    mended = train_here(sweep, store, retry_failed=True)
+    mended = train_here(sweep, store)
     assert len(mended.done) == len(sweep.jobs)
     assert not multiprocessing.active_children()
 
