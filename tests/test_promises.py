@@ -69,7 +69,7 @@ def test_a_forecast_keeps_index_and_other_columns(given):
 def test_numbers_that_cannot_be_read_in_a_frame_are_named(given):
     with pytest.raises(DataError, match=r"row 1, column 'n_params'.*'many'"):
         given.predict(pd.DataFrame({"n_params": ["1B", "many"], "tokens": [1e9, 1e9]}))
-    with pytest.raises(UsageError, match="no probability"):
+    with pytest.raises(UsageError, match="90%"):
         given.forecast({"n_params": 1e9, "tokens": 1e9}, interval="90")
     with pytest.raises(UsageError, match="this eval measures"):
         cl.law("dcpt-l3").bind(pd.DataFrame({"n_params": [1e9], "tokens": [1e9], "replay": [0.1]}), "other")

@@ -13,7 +13,7 @@ from facts import refused
 from cptlaw.errors import UsageError
 from cptlaw.schedules import Phase, Schedule
 from cptlaw_sweep.integrations import StopRule
-from cptlaw_sweep.integrations.stopping import FIRST, doubt_of, falling_after, look_steps
+from cptlaw_sweep.integrations.stopping import FIRST, doubt_of, falling_after, look_steps, schedule_of_rates
 from studies.forecasts.stop_advice import conformal_margin, score_of
 
 pytestmark = pytest.mark.filterwarnings("default")  # the libraries deprecate things of their own
@@ -439,3 +439,12 @@ def test_steps_count_from_the_training_at_hand():
 
 def decaying_rates(phase):
     return Schedule([phase]).lr
+
+
+def test_a_limit_is_read_as_everywhere():
+    assert StopRule(schedule_of_rates([1e-3, 1e-3]), max_forgetting="2%").max_forgetting == 0.02
+    TrainerCallback(max_forgetting="2%", stop=True)
+    # A rule is made anew for each training: a limit that was read stays the same.
+    assert StopRule(schedule_of_rates([1e-3, 1e-3]), max_forgetting="500%").without_rows().max_forgetting == 5.0
+    with refused(UsageError, "max_forgetting", "2%", "200%"):
+        TrainerCallback(max_forgetting=2)
