@@ -98,7 +98,12 @@ def __getattr__(name: str) -> object:
         home = import_module(_HOMES[name])
         value = home if name in _MODULES else getattr(home, name)
     elif not name.startswith("_") and name in (functions := _plugin_functions()):
-        value = functions[name].load()
+        try:
+            value = functions[name].load()
+        except ImportError as error:
+            from cptlaw.errors import NotInstalledError
+
+            raise NotInstalledError(f"cptlaw.{name} cannot be loaded: {error}. Install what it needs.") from None
     else:
         raise AttributeError(f"module 'cptlaw' has no attribute {name!r}")
     globals()[name] = value

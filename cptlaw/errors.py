@@ -43,6 +43,10 @@ class UsageError(CptlawError):
     """A name, an option or a combination of options is not usable."""
 
 
+class NotInstalledError(UsageError, AttributeError):
+    """A package that is needed is not installed: to `hasattr`, `help` and `inspect` what needs it is not there."""
+
+
 class FitError(CptlawError):
     """A law cannot be fitted to the rows that were given."""
 
@@ -91,7 +95,7 @@ def needed_for(purpose: str, install: str) -> Iterator[None]:
 
     Raises
     ------
-    UsageError
+    NotInstalledError
         Naming the package.
 
     Examples
@@ -99,13 +103,13 @@ def needed_for(purpose: str, install: str) -> Iterator[None]:
     >>> with needed_for("a picture", "painter"):
     ...     import no_such_painter
     Traceback (most recent call last):
-    cptlaw.errors.UsageError: a picture needs no_such_painter. Install it with: pip install painter
+    cptlaw.errors.NotInstalledError: a picture needs no_such_painter. Install it with: pip install painter
     """
     try:
         yield
     except ImportError as error:
         name = str(error.name or error).partition(".")[0]
-        raise UsageError(f"{purpose} needs {name}. Install it with: {install_command(install)}") from None
+        raise NotInstalledError(f"{purpose} needs {name}. Install it with: {install_command(install)}") from None
 
 
 def install_command(requirement: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 import pytest
-from facts import lacks
+from facts import lacks, refused
 
 import cptlaw as cl
 from cptlaw import plugins
@@ -51,3 +51,37 @@ def test_a_verb_that_cannot_be_loaded_stops_no_other(entries, capsys):
     said = capsys.readouterr().err
     assert lacks(said, "no_such_package") == []
     assert lacks(said, "more (click:Command)", "no command") == []
+
+
+EXTRAS = ("pydantic", "torch", "transformers", "accelerate", "fsspec", "jinja2", "plotly", "flask", "datasets")
+BARE = f"""
+import sys
+for name in {EXTRAS!r}:
+    sys.modules[name] = None  # as if it were not installed
+import inspect, pydoc
+import cptlaw as cl
+print(sorted(name for name in ("sweep", "merge", "app", "answer") if hasattr(cl, name)))
+inspect.getmembers(cl)
+print("answer" in pydoc.render_doc(cl, renderer=pydoc.plaintext))
+try:
+    cl.sweep
+except cl.UsageError as error:
+    print("pip install" in str(error))
+"""
+
+
+def test_without_the_extras_the_library_can_be_looked_through():
+    ended = subprocess.run([sys.executable, "-c", BARE], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    found, has_help, says_how = ended.stdout.splitlines()
+    assert "answer" in found
+    assert "sweep" not in found
+    assert (has_help, says_how) == ("True", "True")
+
+
+def test_a_function_that_cannot_be_imported_is_not_there(monkeypatch):
+    entry = metadata.EntryPoint("tune", "no_such_package:tune", plugins.FUNCTIONS)
+    monkeypatch.setattr(plugins.metadata, "entry_points", lambda group: [entry])
+    assert not hasattr(cl, "tune")
+    with refused(cl.UsageError, "no_such_package"):
+        cl.tune()
