@@ -8,7 +8,7 @@ from functools import wraps
 from inspect import Parameter
 from typing import ParamSpec, TypeAlias, TypeVar, get_type_hints
 
-from cptlaw.errors import refuse_others
+from cptlaw.errors import UsageError, refuse_others
 
 Taken = ParamSpec("Taken")
 Answered = TypeVar("Answered")
@@ -16,13 +16,22 @@ Declared: TypeAlias = type[Mapping[str, object]]  # a `TypedDict` of options: na
 
 
 def options_checked(function: Callable[Taken, Answered]) -> Callable[Taken, Answered]:
-    """Let a function refuse an option that it does not have by the nearest name, as the command line does."""
-    known = [one.name for one in inspect.signature(function).parameters.values()]
+    """Let a function refuse an option that it does not have by the nearest name, as the command line does.
+
+    Where its first argument is given by name, those that are given by place are the next ones.
+    """
+    signature = inspect.signature(function)
+    first, *_ = known = list(signature.parameters)
 
     @wraps(function)
     def checked(*arguments: Taken.args, **options: Taken.kwargs) -> Answered:
         refuse_others(options, known, function.__name__)
-        return function(*arguments, **options)
+        places = (options.pop(first), *arguments) if arguments and first in options else arguments
+        try:
+            bound = signature.bind(*places, **options)
+        except TypeError as error:
+            raise UsageError(f"{function.__name__}: {error}. It takes {', '.join(known)}.") from None
+        return function(*bound.args, **bound.kwargs)
 
     return checked
 

@@ -281,3 +281,15 @@ def test_a_wide_table_with_base_models_and_steps_is_fitted_as_the_long_one(tmp_p
     assert one.provenance["tuning"]["batches"]
     point = {"n_params": 1e6, "tokens": 1e7, "replay": 0.1, "ptpp": 62}
     assert other.predict(point) == pytest.approx(one.predict(point), rel=1e-9)
+
+
+def test_law_and_runs_may_be_given_by_name():
+    (case,) = [one for one in cases.cases() if one.spec == "chinchilla"]
+    frame, how = cases.design(case), {"on": "target", "restraint": "none", "starts": 2}
+    by_place = cl.fit("chinchilla", frame, **how)
+    assert cl.fit(frame, law_name="chinchilla", **how).params == by_place.params
+    assert cl.fit(law_name="chinchilla", runs=frame, **how).params == by_place.params
+    with refused(UsageError, "restraint"):  # the runs alone, for law auto, are read as far as the options
+        cl.fit(runs=frame, on="target", restraint="some")
+    with refused(UsageError, "runs", "law_name"):
+        cl.fit("chinchilla", runs=frame, law_name="dcpt-l3")

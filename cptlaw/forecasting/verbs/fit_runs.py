@@ -35,7 +35,7 @@ from cptlaw.signatures import options_checked
 
 @options_checked
 def fit(
-    law_name: str | Law | type[Law] | RunsLike | None,
+    law_name: str | Law | type[Law] | RunsLike | None = None,
     runs: RunsLike | None = None,
     on: str | None = None,
     where: str | None = None,
