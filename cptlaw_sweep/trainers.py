@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cptlaw.answering.batches import FEWEST_STEPS, ROW
 from cptlaw.errors import UsageError, name_hint, quote
 from cptlaw.units import parse_quantity, parse_share
 from cptlaw.writing import file_name, write_all_to_edit
@@ -38,7 +39,6 @@ TRAINERS = {
 NO_IDS = ("axolotl", "llamafactory", "torchtitan", "trl", "ms-swift", "unsloth")  # they do not read token ids
 NO_ADAPTERS = ("torchtitan", "megatron")
 USEFUL_STEPS = 200  # below these a schedule has no shape; the batch of an answer's run is made smaller for them
-LEAST_STEPS = 10  # below these nothing is written
 CONTEXTS = (16, 10_000_000)  # tokens of a row
 MOST_ROWS = 1_000_000  # of an optimiser step
 MOST_GPUS = 1_000_000
@@ -253,7 +253,7 @@ def export(
     base: str | None = None,
     gpus: float | str | None = None,
     lr_peak: float | str | None = None,
-    context: float | str | None = 4096,
+    context: float | str | None = ROW,
     batch: float | str | None = None,
     warmup: float | str | None = 0.01,
     end: float | str | None = 0.1,
@@ -357,7 +357,7 @@ def run_of_answer(
     base: str | None = None,
     gpus: float | str | None = None,
     lr_peak: float | str | None = None,
-    context: float | str | None = 4096,
+    context: float | str | None = ROW,
     batch: float | str | None = None,
     warmup: float | str | None = 0.01,
     end: float | str | None = 0.1,
@@ -377,10 +377,10 @@ def run_of_answer(
     rows = max(1, min(most, int(found.tokens / (context_tokens * USEFUL_STEPS))) // devices) * devices
     steps = math.ceil(found.tokens / (context_tokens * rows))
     warmup_steps = round(warmup_share * steps)
-    if steps < LEAST_STEPS or warmup_steps >= steps:
+    if steps < FEWEST_STEPS or warmup_steps >= steps:
         raise UsageError(
             f"{found.tokens:.4g} tokens are {steps} steps of {rows} rows of {context_tokens} tokens, {warmup_steps} of "
-            f"them warm-up. Expected {LEAST_STEPS} steps or more, and a warm-up that ends before them. Take a smaller "
+            f"them warm-up. Expected {FEWEST_STEPS} steps or more, and a warm-up that ends before them. Take a smaller "
             "context or warmup, or fewer gpus."
         )
     few = [f"{MIND}{steps} steps: below {USEFUL_STEPS} a schedule has hardly a shape; a smaller context gives more"]

@@ -450,6 +450,17 @@ def _answer_findings(
                 remedy=Remedy("base_target_loss", None),
             )
         )
+    if at["tokens"] < batches.FEWEST_STEPS * batches.ROW:
+        findings.append(
+            Finding(
+                "error",
+                "too-few-steps",
+                f"{format_quantity(at['tokens'], 4)} tokens are {at['tokens'] / batches.ROW:.2g} rows of {batches.ROW} "
+                f"tokens: no run of {batches.FEWEST_STEPS} steps, and no study has one so short.",
+                "`cptlaw export` refuses it too. Say more tokens; if billions were meant, as in 20B.",
+                data={"tokens": at["tokens"], "fewest": batches.FEWEST_STEPS * batches.ROW},
+            )
+        )
     findings += _about_the_model(question, setting, listed)
     if setting.source.study.unread:
         findings.append(

@@ -15,6 +15,7 @@ from cptlaw.answering.question import Asked
 from cptlaw.answering.without_runs import SHARES, from_studies
 from cptlaw.errors import UsageError
 from cptlaw.fitting.learned import forgetting_and_gain as studies
+from cptlaw_sweep.trainers import export
 from studies.learning import learn_studies
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -502,3 +503,13 @@ def test_doubt_widens_with_the_distance_from_the_studies():
         for outcome in ("forgetting", "gain"):
             if (name, outcome) != ("tokens", "gain"):
                 assert np.all(np.diff(along(name, values, outcome, replay=0.1).spread) > 0)
+
+
+@pytest.mark.parametrize(("tokens", "refused_too"), [("20K", True), ("41K", False), ("20B", False)])
+def test_an_answer_says_of_a_run_what_export_refuses(tokens, refused_too, tmp_path):
+    found = cl.answer(n_params="70B", ptpp=200, tokens=tokens, shift="language", max_forgetting="5%")
+    codes = {one.code for one in found.findings if one.severity == "error"}
+    assert ("too-few-steps" in codes) == refused_too
+    if refused_too:
+        with refused(UsageError, "10 steps"):
+            export(found.to_dict(), "trl", tmp_path)
