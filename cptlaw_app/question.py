@@ -149,7 +149,7 @@ class AnswerQueue:
             if key in self._kept:
                 return self._kept[key]
         with self._work:
-            result = _or_problem(lambda: self._answer(table, asked))
+            result = or_problem(lambda: self._answer(table, asked))
         if isinstance(result, Problem):
             return result
         self._keep(self._kept, key, result, MOST_KEPT)
@@ -177,7 +177,7 @@ class AnswerQueue:
             return reading
 
         with self._work:
-            return _or_problem(work)
+            return or_problem(work)
 
     def name(self, table: str) -> str:
         """Return how a table is called: that with which the app was started, or one that was brought."""
@@ -241,7 +241,7 @@ def parsed_options(asked: Mapping[str, str]) -> Iterator[dict[str, Any]]:
         yield dict(context.params)
 
 
-def _or_problem(work: Callable[[], Kept]) -> Kept | Problem:
+def or_problem(work: Callable[[], Kept]) -> Kept | Problem:
     """Return what a piece of work gives, or the `Problem` that it has."""
     try:
         return work()

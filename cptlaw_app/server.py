@@ -24,6 +24,7 @@ from cptlaw_app.question import (
     about_largest,
     fields,
     filled_fields,
+    or_problem,
 )
 from cptlaw_app.repeat import repetition
 from cptlaw_app.tables import ENDINGS, LARGEST, UploadStore, checked_upload
@@ -115,7 +116,9 @@ def build(runs: cl.Runs | None = None, where: str = "", hosts: tuple[str, ...] =
         result = queue.ask(given)
         if isinstance(result, Problem):
             return flask.render_template("problem.html", problem=result), 400
-        content = {**answer_page(result), **repetition(queue, given)}
+        content = or_problem(lambda: {**answer_page(result), **repetition(queue, given)})
+        if isinstance(content, Problem):
+            return flask.render_template("problem.html", problem=content), 400
         return flask.render_template("answer.html", query=urlencode(given), **content)
 
     @app.get("/report")

@@ -127,6 +127,12 @@ def test_a_bad_field_says_why(queue):
     assert (long.field, lacks(long.text, "2,025", "2,000")) == ("where", [])  # once the end was cut away unsaid
 
 
+def test_options_of_no_table_that_cannot_be_read_are_a_problem_and_no_failure(client):
+    asked = {"table": "none", **WITHOUT, "columns": "what"}
+    found = client.get("/answer", query_string=asked, headers=HERE)
+    assert (found.status_code, lacks(found.get_data(as_text=True), "what", 'data-field="columns"')) == (400, [])
+
+
 def test_a_forecast_far_beyond_the_runs_says_so_over_its_headline(client):
     asked = {"table": "example", **EXAMPLE_QUESTION, "n_params": "8B", "tokens": "20B"}
     page = client.get("/answer", query_string=asked, headers=HERE).get_data(as_text=True)
