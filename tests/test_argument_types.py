@@ -41,6 +41,8 @@ def questions():
         "compare": (cl.compare, {"laws": ["chinchilla"], "runs": pilot, "on": "target", **split}),
         "plan": (cl.plan.trade_off, {**fits, **POINT, "max_forgetting": "5%"}),
         "report": (cl.report, {"runs": pilot, **fits}),
+        "import_logs": (cl.import_logs, {"source": "logs"}),
+        "write_pilots": (cl.write_pilots, {"runs": [], "folder": "pilots"}),
     }
 
 
@@ -53,6 +55,8 @@ CASES = (
     ("compare", "laws on fit_where cv seed"),
     ("plan", "target source n_params max_forgetting min_score max_drop scores domain"),
     ("report", "target at max_forgetting"),
+    ("import_logs", "mapping constants config"),
+    ("write_pilots", "runs"),
 )
 
 

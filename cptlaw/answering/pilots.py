@@ -5,34 +5,45 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cptlaw.errors import DataError
+from cptlaw.errors import DataError, wrong_type
 from cptlaw.units import format_quantity
 from cptlaw.writing import write_all_to_edit
+
+if TYPE_CHECKING:
+    from cptlaw.answering.result import Answer
 
 RECIPE = "pilots.yaml"
 CONTEXT, USUAL_BATCH = 1024, 65_536  # tokens
 NOT_OF_THE_RUN = ("gain", "narrows", "gpu_hours", "days", "cost")
+NEEDED = ("replay", "tokens", "lr_peak", "ptpp", "n_params")
 MODEL = "PATH_OR_NAME_OF_YOUR_BASE_MODEL"
 SOURCE, TARGET = "PATH_TO_TEXT_LIKE_ITS_PRETRAINING/*.jsonl", "PATH_TO_TEXT_OF_THE_NEW_DOMAIN/*.jsonl"
 
 
-def write_pilots(cells: Sequence[Mapping[str, object]], folder: str | Path) -> list[Path]:
+def write_pilots(runs: Answer | Sequence[Mapping[str, object]], folder: str | Path) -> list[Path]:
     """Write pilots to a folder: ``pilots.yaml`` and ``pilot-1.json``, ``pilot-2.json``, ..
 
     Parameters
     ----------
-    cells
-        Runs with n_params, ptpp, replay, tokens, flops, lr_peak and, where it is advised, batch_tokens.
+    runs
+        An answer, whose `next_runs` are meant, or such runs: with n_params, ptpp, replay, tokens, flops, lr_peak and,
+        where it is advised, batch_tokens.
     folder
         Made where it does not exist. A file in it that says anything else stays, and ``pilots-2.yaml`` is written.
 
     Raises
     ------
     DataError
-        If there is no run to write, or the folder cannot be made.
+        If there is no run to write, a run lacks something, or the folder cannot be made.
     """
+    cells: Any = getattr(runs, "next_runs", runs)
+    if not isinstance(cells, list | tuple) or not all(isinstance(cell, Mapping) for cell in cells):
+        raise wrong_type(runs, "runs", "an answer, or its next_runs")
+    for cell in cells:
+        if missing := [name for name in NEEDED if name not in cell]:
+            raise DataError(f"{folder}: a run lacks {', '.join(missing)}. Expected next_runs of an answer.")
     if not cells:
         raise DataError(f"{folder}: there are no runs to write as pilots.")
     contents = {RECIPE: recipe(cells)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -88,6 +89,7 @@ def from_runs(
     cells, trouble, spending = _next_runs(runs, asked, fits, known)
     options = by_replay(asked, planned, _base_target_loss(fits["target"].base, asked, planned))
     how = how_fitted(schedules, seed)
+    words = {"to_train": runs_text(cells), "commands": (answer_command(runs, asked, where, how),)}
     return Answer(
         question=asked.text,
         kind=asked.kind,
@@ -121,11 +123,7 @@ def from_runs(
         findings=by_severity(dict.fromkeys([*findings, *trouble])),
         evidence=evidence(runs, fits),
         commands=commands(runs, asked, where, fits, planned, scores=scores, how=how, spending=spending),
-        _page=lambda: replace(
-            _page(runs, asked, fits, planned, scores),
-            to_train=runs_text(cells),
-            commands=(answer_command(runs, asked, where, how),),
-        ),
+        _page=partial(_page, runs, asked, fits, planned, scores, words),  # no lambda: an answer can be pickled
         _plan=planned,
     )
 
@@ -183,15 +181,21 @@ def _base_target_loss(base: pd.DataFrame, question: Asked, plan: MixPlan) -> flo
 
 
 def _page(
-    runs: Runs, question: Asked, fits: Mapping[str, Fit], plan: MixPlan, scores: Mapping[str, ScoreFit]
+    runs: Runs,
+    question: Asked,
+    fits: Mapping[str, Fit],
+    plan: MixPlan,
+    scores: Mapping[str, ScoreFit],
+    words: Mapping[str, Any],
 ) -> Report:
-    """Return the report of an answer; what draws is loaded only then."""
+    """Return the report of an answer with what to train and the command; what draws is loaded only then."""
     from cptlaw.reporting import report
 
     given = question.for_scenario(ReportOfRuns) | {"scores": scores or None}
     given["risk"] = question.risk if question.limited else None
     given |= {"at": point_of(question, plan) if plan.feasible else None, "title": question.text}
-    return report(runs, fits["target"], fits.get("source"), **given, plan=plan)
+    page = report(runs, fits["target"], fits.get("source"), **given, plan=plan)
+    return replace(page, **words)
 
 
 def _eval_roles(runs: Runs, question: Asked) -> list[str]:

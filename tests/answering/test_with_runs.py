@@ -1,6 +1,7 @@
 """The answer from a runs table: one question, one command."""
 
 import json
+import pickle
 
 import numpy as np
 import pandas as pd
@@ -49,6 +50,12 @@ def test_answer_has_the_promised_keys(asked):
     assert sum(weights) == pytest.approx(1)
     assert {entry["outcome"] for entry in found["evidence"]} == {"target loss", "source loss"}
     assert {"question", "findings", "next_runs", "blocking", "best_reachable"} <= set(found)
+
+
+def test_an_answer_can_be_kept_and_sent_to_another_process(asked, tmp_path):
+    kept = pickle.loads(pickle.dumps(asked))
+    assert kept.to_dict() == asked.to_dict()
+    assert "</html>" in kept.report(tmp_path / "kept.html").read_text()
 
 
 def test_answer_says_what_would_change_it(asked, runs):
