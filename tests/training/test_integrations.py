@@ -442,6 +442,8 @@ def decaying_rates(phase):
 
 
 def test_a_limit_is_read_as_everywhere():
+    from cptlaw_sweep.integrations import TrainerCallback
+
     assert StopRule(schedule_of_rates([1e-3, 1e-3]), max_forgetting="2%").max_forgetting == 0.02
     TrainerCallback(max_forgetting="2%", stop=True)
     # A rule is made anew for each training: a limit that was read stays the same.
