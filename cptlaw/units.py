@@ -24,6 +24,9 @@ UNIT = "[KkMmGgBbTt%]"
 # Sizes of numbers in tables and questions, apart from 0: powers and products of a few of them stay finite.
 SMALLEST, LARGEST = 1e-50, 1e50
 
+# Of a run: the usual tokens of a row, and the steps of one row below which nothing is answered or exported.
+ROW, FEWEST_STEPS = 4096, 10
+
 # Characters of a quantity; a float64 in full has up to 26, in a spreadsheet's digits perhaps 50.
 LONGEST_QUANTITY = 200
 

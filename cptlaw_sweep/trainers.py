@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cptlaw.answering.batches import FEWEST_STEPS, ROW
 from cptlaw.errors import UsageError, name_hint, quote
-from cptlaw.units import parse_quantity, parse_share
+from cptlaw.units import FEWEST_STEPS, ROW, parse_quantity, parse_share
 from cptlaw.writing import file_name, write_all_to_edit
 from cptlaw_sweep.answer_file import HIGHEST_RATE, LONGEST_NAME, read_answer
 from cptlaw_sweep.templating import render

@@ -17,7 +17,6 @@ import numpy as np
 from cptlaw.schedules.valley import Valley
 
 LEAST_STEPS = 1000  # of a run: fewer leave a schedule without shape, so that a short run takes a smaller batch
-ROW, FEWEST_STEPS = 4096, 10  # usual tokens of a row; steps of one row at least, below which nothing is exported
 MEASURED = "measured in pre-training of 48M to 589M parameters"
 
 

@@ -38,8 +38,8 @@ def write_pilots(runs: Answer | Sequence[Mapping[str, object]], folder: str | Pa
     DataError
         If there is no run to write, a run lacks something, or the folder cannot be made.
     """
-    cells: Any = getattr(runs, "next_runs", runs)
-    if not isinstance(cells, list | tuple) or not all(isinstance(cell, Mapping) for cell in cells):
+    cells = runs if isinstance(runs, Sequence) else getattr(runs, "next_runs", None)
+    if not isinstance(cells, Sequence) or not all(isinstance(cell, Mapping) for cell in cells):
         raise wrong_type(runs, "runs", "an answer, or its next_runs")
     for cell in cells:
         if missing := [name for name in NEEDED if name not in cell]:

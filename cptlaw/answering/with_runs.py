@@ -89,7 +89,7 @@ def from_runs(
     cells, trouble, spending = _next_runs(runs, asked, fits, known)
     options = by_replay(asked, planned, _base_target_loss(fits["target"].base, asked, planned))
     how = how_fitted(schedules, seed)
-    words = {"to_train": runs_text(cells), "commands": (answer_command(runs, asked, where, how),)}
+    words = {"to_train": runs_text(cells), "command": answer_command(runs, asked, where, how)}
     return Answer(
         question=asked.text,
         kind=asked.kind,
@@ -123,7 +123,7 @@ def from_runs(
         findings=by_severity(dict.fromkeys([*findings, *trouble])),
         evidence=evidence(runs, fits),
         commands=commands(runs, asked, where, fits, planned, scores=scores, how=how, spending=spending),
-        _page=partial(_page, runs, asked, fits, planned, scores, words),  # no lambda: an answer can be pickled
+        _page=partial(_page, runs, asked, fits, planned, scores, **words),  # no lambda: an answer can be pickled
         _plan=planned,
     )
 
@@ -186,7 +186,9 @@ def _page(
     fits: Mapping[str, Fit],
     plan: MixPlan,
     scores: Mapping[str, ScoreFit],
-    words: Mapping[str, Any],
+    *,
+    to_train: str,
+    command: str,
 ) -> Report:
     """Return the report of an answer with what to train and the command; what draws is loaded only then."""
     from cptlaw.reporting import report
@@ -195,7 +197,7 @@ def _page(
     given["risk"] = question.risk if question.limited else None
     given |= {"at": point_of(question, plan) if plan.feasible else None, "title": question.text}
     page = report(runs, fits["target"], fits.get("source"), **given, plan=plan)
-    return replace(page, **words)
+    return replace(page, to_train=to_train, commands=(command,))
 
 
 def _eval_roles(runs: Runs, question: Asked) -> list[str]:

@@ -28,7 +28,7 @@ from cptlaw.fitting.prior_fit import SHIFT_ASSUMED, KnownBase, PriorFit, prior_f
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.mixes.repetition import effective_tokens
 from cptlaw.planning.result import flops_of
-from cptlaw.units import format_percent, format_quantity
+from cptlaw.units import FEWEST_STEPS, ROW, format_percent, format_quantity
 
 SHARES = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5)  # of replay, in the table
 MOST_REPLAY = 0.9  # where the search ends: beyond it no study has a gain
@@ -450,15 +450,15 @@ def _answer_findings(
                 remedy=Remedy("base_target_loss", None),
             )
         )
-    if at["tokens"] < batches.FEWEST_STEPS * batches.ROW:
+    if at["tokens"] < FEWEST_STEPS * ROW:
         findings.append(
             Finding(
                 "error",
                 "too-few-steps",
-                f"{format_quantity(at['tokens'], 4)} tokens are {at['tokens'] / batches.ROW:.2g} rows of {batches.ROW} "
-                f"tokens: no run of {batches.FEWEST_STEPS} steps, and no study has one so short.",
+                f"{format_quantity(at['tokens'], 4)} tokens are {at['tokens'] / ROW:.2g} rows of {ROW} "
+                f"tokens: no run of {FEWEST_STEPS} steps, and no study has one so short.",
                 "`cptlaw export` refuses it too. Say more tokens; if billions were meant, as in 20B.",
-                data={"tokens": at["tokens"], "fewest": batches.FEWEST_STEPS * batches.ROW},
+                data={"tokens": at["tokens"], "fewest": FEWEST_STEPS * ROW},
             )
         )
     findings += _about_the_model(question, setting, listed)

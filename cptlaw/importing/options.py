@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 from cptlaw.errors import DataError, UsageError, did_you_mean, join_names, name_hint, wrong_type
 from cptlaw.importing.names_of_losses import eval_of
@@ -118,11 +118,13 @@ class HowToRead(TypedDict, total=False):
 
 def read_options(**options: Unpack[HowToRead]) -> ImportOptions:
     """Check the options of an import; see `cptlaw.importing.import_logs` for what they mean."""
-    for name, option in (("mapping", "--map"), ("constants", "--set"), ("config", "--config")):
-        pairs: Any = options.get(name) or {}
-        is_named = isinstance(pairs, Mapping) and all(isinstance(key, str) for key in pairs)
-        if not is_named or not (name == "constants" or all(isinstance(one, str) for one in pairs.values())):
-            raise wrong_type(pairs, f"{name} ({option})", "a mapping from names to texts, such as {'seed': 'run_seed'}")
+    for given, option in (("mapping", "--map"), ("constants", "--set"), ("config", "--config")):
+        pairs = options.get(given) or {}
+        names = [*pairs, *(() if given == "constants" else pairs.values())] if isinstance(pairs, Mapping) else [None]
+        if not all(isinstance(one, str) for one in names):
+            raise wrong_type(
+                pairs, f"{given} ({option})", "a mapping from names to texts, such as {'seed': 'run_seed'}"
+            )
     pattern, first_step = options.get("pattern"), options.get("first_step")
     batch_tokens, seq_length = options.get("batch_tokens"), options.get("seq_length")
     losses: dict[str, str] = {}
