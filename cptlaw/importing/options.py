@@ -120,11 +120,9 @@ def read_options(**options: Unpack[HowToRead]) -> ImportOptions:
     """Check the options of an import; see `cptlaw.importing.import_logs` for what they mean."""
     for given, option in (("mapping", "--map"), ("constants", "--set"), ("config", "--config")):
         pairs = options.get(given) or {}
-        names = [*pairs, *(() if given == "constants" else pairs.values())] if isinstance(pairs, Mapping) else [None]
-        if not all(isinstance(one, str) for one in names):
-            raise wrong_type(
-                pairs, f"{given} ({option})", "a mapping from names to texts, such as {'seed': 'run_seed'}"
-            )
+        texts = [*pairs, *(() if given == "constants" else pairs.values())] if isinstance(pairs, Mapping) else [None]
+        if not all(isinstance(one, str) for one in texts):
+            raise wrong_type(pairs, f"{given} ({option})", "a mapping from names to texts, as {'seed': 'run_seed'}")
     pattern, first_step = options.get("pattern"), options.get("first_step")
     batch_tokens, seq_length = options.get("batch_tokens"), options.get("seq_length")
     losses: dict[str, str] = {}
