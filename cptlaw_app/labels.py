@@ -4,7 +4,6 @@
 LABELS = {
     "base": ("base model", "llama-3.1-8b"),
     "n_params": ("model size (parameters)", "8B"),
-    "n_active": ("active parameters of a mixture of experts", "3.3B"),
     "ptpp": ("pre-training tokens per parameter", "1875"),
     "shift": ("kind of new text", ""),
     "target_tokens": ("new text that there is (tokens)", "20B"),
@@ -13,6 +12,7 @@ LABELS = {
     "max_target_loss": ("loss on the new text at most", "1.8"),
     "gpus": ("devices", "64xH100"),
     "gpu_hour": ("price of a device hour", "2.50"),
+    "n_active": ("active parameters of a mixture of experts", "3.3B"),
     "budget": ("compute to spend (FLOP)", "1e22"),
     "max_epochs": ("times that new text may be read", "4"),
     "risk": ("limits hold with a probability of", "80%"),

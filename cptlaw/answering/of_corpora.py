@@ -28,6 +28,7 @@ from cptlaw.planning.scenario import MixOfCorpora, Risk, as_words
 from cptlaw.runs import Runs
 from cptlaw.runs.schema import MIX
 from cptlaw.schedules.valley import advised_by_runs
+from cptlaw.units import Share
 from cptlaw.writing import file_name
 
 AUTO = "auto"
@@ -296,6 +297,7 @@ def _nearest_reachable_mix(
         if option is None:
             continue
         room = value + ROOM * max(abs(value), ROOM)
+        room = Share(room) if option == "max_forgetting" else room
         found = planning.mix(
             fits, **{**given, option: {**given[option], on: room}}, **_risk_option(question, question.risk)
         )

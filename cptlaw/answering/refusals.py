@@ -15,6 +15,7 @@ from cptlaw.fitting.fit import Fit
 from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.planning import MixPlan
 from cptlaw.planning.points import chances
+from cptlaw.units import Share
 
 ROOM = 1e-6  # relative: what a limit gives way beyond the value that can just be kept
 OF_LIMIT = {"max-forgetting": "max_forgetting", "max-target-loss": "max_target_loss"}
@@ -62,6 +63,7 @@ def _relaxed_question(question: Asked, granted: Mapping[str, float]) -> Asked:
         option, of = str(_option_of_limit(name)), name.partition(" ")[2]
         least = option == "min_score"
         room = value - ROOM * abs(value) if least else value + ROOM * max(abs(value), ROOM)
+        room = room if option == "max_target_loss" else Share(room)
         values[option] = {**(values.get(option) or getattr(question, option) or {}), of: room} if of else room
     return question.replaced(**values)
 

@@ -318,9 +318,9 @@ def test_a_budget_too_small_says_what_would_do(two_budgets):
         ({"at": 7}, "is no point"),
         ({"at": {"n_params": 8.1e9, "tokens": 72e9, "replay": 34, "ptpp": 279}}, "replay"),
         ({"n": 0}, "whole number"),
-        ({"interval": 2}, "no probability"),
+        ({"interval": 2}, "2%"),
         ({"sizes": "big"}, "is not a number"),
-        ({"replays": "40"}, "is not a share"),
+        ({"replays": "40"}, "40%"),
         ({"law": "ptpp-base"}, "does not describe runs of continual pre-training"),
     ],
 )
