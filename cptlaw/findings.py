@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, TypeAlias
 
 Severity = Literal["info", "warning", "error"]
@@ -100,6 +100,17 @@ class Finding:
 
     def __str__(self) -> str:
         return self.text()
+
+
+def said_by(fit: str, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield what a fit found about itself, for where several fits are spoken of.
+
+    Examples
+    --------
+    >>> [finding.message for finding in said_by("target fit", [Finding("info", "far", "row 1 lies far out.")])]
+    ['target fit: row 1 lies far out.']
+    """
+    return (replace(finding, message=f"{fit}: {finding.message}") for finding in findings)
 
 
 def by_severity(findings: Iterable[Finding]) -> tuple[Finding, ...]:

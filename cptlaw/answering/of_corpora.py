@@ -19,7 +19,7 @@ from cptlaw.answering.with_runs import evidence, laws_in, tokens_assumed
 from cptlaw.answering.words import in_answer
 from cptlaw.commands import command_line
 from cptlaw.errors import UsageError
-from cptlaw.findings import Finding, Remedy, by_severity
+from cptlaw.findings import Finding, Remedy, by_severity, said_by
 from cptlaw.fitting.fit import Fit
 from cptlaw.forecasting.verbs import fit
 from cptlaw.planning.corpora.result import CorporaPlan
@@ -55,7 +55,7 @@ def from_mixes(runs: Runs, question: Asked, where: str | None = None, seed: int 
     sure, plain = (planning.mix(fits, **given, **_risk_option(question, risk)) for risk in (question.risk, None))
     row = _planned_point(asked, sure if sure.feasible else plain)
     cells, trouble, kept = _at(row, runs, fits[goal[0]], sure)
-    of_fits = (item for one in fits.values() for item in one.findings)
+    of_fits = (item for one in fits.values() for item in said_by(f"{one.on} fit", one.findings))
     blocking = None if sure.blocking is None else _answer_limit_names(sure.blocking)
     return Answer(
         question=asked.text,

@@ -25,7 +25,7 @@ from cptlaw.answering.what_if import by_replay, measured_rates, other_sizes, poi
 from cptlaw.answering.words import in_answer
 from cptlaw.commands import command_line
 from cptlaw.errors import UsageError
-from cptlaw.findings import Finding, Remedy, by_severity
+from cptlaw.findings import Finding, Remedy, by_severity, said_by
 from cptlaw.fitting.auto.average import Average
 from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.point_covariance import ONE_SD
@@ -81,7 +81,7 @@ def from_runs(
     # Twice: with the probability that was asked for, and by the forecasts alone; the difference is the price of doubt.
     planned, even = (plan(asked, fits, risk, scores) for risk in (asked.risk, None))
     reachable, nearest = (None, None) if planned.feasible else nearest_mix(asked, fits, planned, scores)
-    of_fits = (item for one in (*fits.values(), *scores.values()) for item in one.findings)
+    of_fits = (item for one in (*fits.values(), *scores.values()) for item in said_by(f"{one.on} fit", one.findings))
     findings = [*notes, *few, *of_scores, *map(in_answer, planned.findings), *of_fits]
     ends = [name + end for name in EXPECTED for end in ("", "_lo", "_hi")]
     # Where doubt leaves no mix, the runs that would lessen it are those for the mix of an even chance, or the nearest.

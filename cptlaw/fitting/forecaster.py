@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import pandas as pd
 
+from cptlaw.findings import Finding
 from cptlaw.fitting.provenance import Provenance
 from cptlaw.fitting.solving.open_rates import RATES
 from cptlaw.laws.calculus import Array
@@ -58,6 +59,10 @@ class Forecaster(Protocol):
         @property
         def provenance(self) -> Provenance:
             """Where the rows came from."""
+
+        @property
+        def findings(self) -> tuple[Finding, ...]:
+            """What the fit found about its rows and itself."""
 
         @property
         def law(self) -> AnyLaw:

@@ -19,7 +19,6 @@ from cptlaw.fitting.cached import cached_stat
 from cptlaw.fitting.checking.distance import levels as levels_of
 from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.forecaster import Forecaster
-from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.learned import left_out
 from cptlaw.fitting.uncertainty.intervals import MIN_RUNS
 from cptlaw.forecasting.scores.score_fit import ScoreFit
@@ -109,6 +108,11 @@ class Loss(LossBase):
             raise UsageError(
                 f"{role}: law {fit.law.spec} reads {', '.join(fit.law.inputs)}; a plan of a mix needs a law of tokens, "
                 f"replay or both, such as ptpp-floor or dcpt-l3."
+            )
+        barrier = next((one for one in fit.findings if one.code == "replay-at-zero"), None)
+        if barrier is not None:
+            raise UsageError(
+                f"{role}: no mix can be planned with this fit of {loss.spec}: {barrier.message} {barrier.advice_text()}"
             )
         missing = [
             name for name in loss.inputs if name not in (*known, "tokens", "replay") and not loss.may_be_open(name)
@@ -257,7 +261,7 @@ class Loss(LossBase):
         for i, findings in enumerate(table["findings"]):
             # Of many points along a line, the ends say how far all of them lie outside the data.
             result += [item for item in findings if item.code != "extrapolation" or i in (0, len(table) - 1)]
-        return LossForecast(losses_of(table), (*dict.fromkeys(result), *self._weak_fit()))
+        return LossForecast(losses_of(table), tuple(dict.fromkeys(result)))
 
     def slope_in_replay(self, replay: float, tokens: float) -> float:
         """Return dL/dreplay, nats per unit of replay, within [0, 1]; 0 for laws without it."""
@@ -266,22 +270,6 @@ class Loss(LossBase):
         ends = np.clip([replay - REPLAY_STEP, replay + REPLAY_STEP], 0.0, 1.0)
         low, high = self.at(ends, tokens)
         return float((high - low) / (ends[1] - ends[0]))
-
-    def _weak_fit(self) -> tuple[Finding, ...]:
-        """Say where the fit itself cannot be trusted."""
-        if not isinstance(self.fit, LawFit) or not self.fit.plain or self.fit.data.empty:
-            return ()
-        if self.fit.status == "converged" and self.fit.rank == self.fit.n_free:
-            return ()
-        return (
-            Finding(
-                "warning",
-                "weak-fit",
-                f"the {self.role} fit ({self.spec}): {self.fit.status}, rank {self.fit.rank} of "
-                f"{self.fit.n_free}. This plan may rest on parameters that its data does not determine.",
-                "See the findings of the fit; hold its parameters, or choose a smaller law.",
-            ),
-        )
 
 
 def losses_of(table: pd.DataFrame) -> dict[str, list[float | None]]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from cptlaw.errors import UsageError
-from cptlaw.findings import Finding
+from cptlaw.findings import Finding, by_severity, said_by
+from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.laws.shared_tokens import FULL_TRAINING
 from cptlaw.planning.limits import LossLimit
 from cptlaw.planning.mixes.mix import FittedMix
@@ -21,7 +22,17 @@ FLOPS_PER_PARAMETER_TOKEN = 6.0
 
 @dataclass(frozen=True, repr=False)
 class Plan(Result):
-    """Base of all plans. Attributes are the promised JSON keys; quantities are raw parameters and raw tokens."""
+    """Base of all plans. Attributes are the promised JSON keys; quantities are raw parameters and raw tokens.
+
+    A plan is no surer than the fits that it rests on: their errors and warnings stand among its own findings.
+    """
+
+    _fits: tuple[Forecaster, ...] = field(default=(), compare=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        of_fits = (one for fit in self._fits for one in said_by(f"{fit.on} fit", fit.findings))
+        grave = (one for one in of_fits if one.severity != "info")
+        object.__setattr__(self, "findings", by_severity([*self.findings, *grave]))
 
 
 SHARES = frozenset(("replay", "min-replay", "max-replay", "min-share", "max-share", "min", "max-drop", "score", "drop"))

@@ -10,7 +10,7 @@ from typing import Any, Unpack
 import pandas as pd
 
 from cptlaw.errors import UsageError, require_type
-from cptlaw.findings import Finding, by_severity
+from cptlaw.findings import Finding, by_severity, said_by
 from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.fitting.one_corpus import fit_of_corpus
@@ -168,8 +168,7 @@ def _page_findings(subject: Subject, forecasts: pd.DataFrame, suggestion: Sugges
     """Yield the findings about forecasts, fits, plan, data and suggestion."""
     yield from (finding for row in forecasts["findings"] for finding in row)
     for fit in (*subject.fits, *subject.scores.values()):
-        for finding in fit.findings:
-            yield replace(finding, message=f"{fit.on} fit: {finding.message}")
+        yield from said_by(f"{fit.on} fit", fit.findings)
     yield from () if subject.plan is None else subject.plan.findings
     yield from _other_data(subject.table, subject.fits)
     yield from () if suggestion is None else suggestion.findings

@@ -47,15 +47,19 @@ def _level_findings(law: Law, frame: pd.DataFrame, problem: Problem, name: str) 
         yield _one_level(law, name, float(levels[0]), lost)
     if lost and name == "ptpp" and len(levels) == 2:
         yield _two_stages(levels)
-    if name == "replay" and levels[0] == 0 and law.ratio_of == "source" and law.ratio_margin:
-        yield Finding(
-            "warning",
-            "replay-at-zero",
-            f"{int((frame['replay'] == 0).sum())} rows have replay 0, where C/(r+eps)^gamma of {law.name} is a "
-            f"barrier of C x {1 / law.constants['eps']:.0e}^gamma and bends the whole fit.",
-            "Leave them out, or compare with the share of the target corpus as the law's ratio.",
-            remedy=Remedy("where", "replay > 0"),
-        )
+    if name == "replay" and "eps" in law.constants:
+        # The barrier stands where the law's own share is 0, whichever corpus that is the share of.
+        at_barrier = frame["replay"][np.asarray(problem.x.r.value) <= law.ratio_margin]
+        end = int(at_barrier.max() > 0)
+        if len(at_barrier):
+            yield Finding(
+                "warning",
+                "replay-at-zero",
+                f"{len(at_barrier)} rows have replay {end}, where C/(r+eps)^gamma of {law.name} is a "
+                f"barrier of C x {1 / law.constants['eps']:.0e}^gamma and bends the whole fit.",
+                "Leave them out, or compare with the share of the other corpus as the law's ratio.",
+                remedy=Remedy("where", "replay < 1" if end else "replay > 0"),
+            )
 
 
 def _confounded(law: Law, frame: pd.DataFrame) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
+from cptlaw.findings import Finding
 from cptlaw.fitting.cached import Cache
 from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.fitting.provenance import Provenance
@@ -51,6 +52,11 @@ class ErrorRate(Forecaster):
     def provenance(self) -> Provenance:
         """Where the data came from."""
         return self.score.provenance
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What the fit found about its rows and itself."""
+        return self.score.findings
 
     def predict(self, frame: PointsLike) -> Array:
         """Return the forecast error rate of each row, (n,)."""

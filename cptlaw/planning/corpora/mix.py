@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import UsageError, did_you_mean
-from cptlaw.findings import Finding, Remedy, by_severity
+from cptlaw.findings import Finding, Remedy
 from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.forecasting.scores import fit_all_scores
@@ -86,11 +86,11 @@ def mix(
     scores = build_scores(given.scores, corpora_of(next(iter(losses.values())).fit), known)
     question = _question(given, losses, scores)
     solution = iterate_margins(question.space, question.value, question.limits)
-    plan = _fixed(given, question)
+    plan = _fixed(given, question, scores)
     if not solution.best.kept:
         found = certificate(question.space, solution.limits, solution.best, question.relaxed_bounds())
         why = infeasible_fields(found, solution.limits)
-        return replace(plan, findings=by_severity(solution.findings), **why)
+        return replace(plan, findings=solution.findings, **why)
     return _beside_measured(_expected(plan, question, solution, scores), question, solution)
 
 
@@ -263,7 +263,7 @@ def _known_names(option: str, named: Mapping[str, float], known: tuple[str, ...]
             )
 
 
-def _fixed(given: PlanQuestion, question: MixQuestion) -> CorporaPlan:
+def _fixed(given: PlanQuestion, question: MixQuestion, scores: Mapping[str, Loss]) -> CorporaPlan:
     """Return the plan as far as it does not depend on the answer."""
     return CorporaPlan(
         feasible=False,
@@ -278,6 +278,7 @@ def _fixed(given: PlanQuestion, question: MixQuestion) -> CorporaPlan:
         interval=given.interval,
         unit=unit_of(*(loss.fit for loss in question.losses.values())),
         _limits=tuple(question.limits),
+        _fits=tuple(loss.fit for loss in (*question.losses.values(), *scores.values())),
     )
 
 
@@ -327,7 +328,7 @@ def _expected(plan: CorporaPlan, question: MixQuestion, solution: Solution, scor
         value=best.value,
         binding=(*binding(solution.limits, best), *tight),
         price_of_doubt=None if given.risk is None else solution.price_of_doubt,
-        findings=by_severity(noticed),
+        findings=tuple(noticed),
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cptlaw.errors import UsageError
-from cptlaw.findings import Finding, by_severity
+from cptlaw.findings import Finding
 from cptlaw.fitting.one_corpus import fit_of_corpus
 from cptlaw.planning.limits import check_risk, limit_on
 from cptlaw.planning.loss import FitLike, Loss, as_fit
@@ -252,11 +252,12 @@ def allocate(target: FitLike, **scenario: Unpack[Allocate]) -> AllocatePlan:
         target_loss_lo=expected.losses["_lo"][0],
         target_loss_hi=expected.losses["_hi"][0],
         interval=given.interval,
-        findings=by_severity(expected.findings),
+        findings=expected.findings,
         unit=unit_of(loss.fit),
         scores=score_fields(scores, limits, point, given.interval),
         blocking=tuple(limit.name for limit in limits if limit.excess(point)[0] > 0),
         _loss=loss,
+        _fits=(loss.fit, *(one.fit for one in scores.values())),
     )
 
 

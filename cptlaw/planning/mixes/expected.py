@@ -8,7 +8,8 @@ from typing import TypedDict, TypeVar
 
 import numpy as np
 
-from cptlaw.findings import Finding, Remedy, by_severity
+from cptlaw.findings import Finding, Remedy
+from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.planning.limits import at_risk
 from cptlaw.planning.loss import AHEAD
 from cptlaw.planning.mixes.mix import LARGEST, SMALLEST, FittedMix
@@ -55,12 +56,12 @@ def planned(
         )
         why["best_reachable"] = {"target_loss": None, "forgetting": None, **why["best_reachable"]}
         refused = [*mix.findings, *beyond_fitted(mix, why["feasible_from"])]
-        return make(findings=by_severity(refused), _mix=mix, **fixed_fields(mix), **why), best
+        return make(findings=tuple(refused), _mix=mix, **fixed_fields(mix), **why), best
     values, noticed = _expected_at(mix, best.point)
     plan = make(
         feasible=True,
         binding=binding(limits, best),
-        findings=by_severity([*mix.findings, *noticed]),
+        findings=(*mix.findings, *noticed),
         _mix=mix,
         **{**fixed_fields(mix), **values},
     )
@@ -76,7 +77,7 @@ def planned(
 
 def with_findings(plan: Mix, noticed: Iterable[Finding]) -> Mix:
     """Return a plan with more findings."""
-    return replace(plan, findings=by_severity([*plan.findings, *noticed]))
+    return replace(plan, findings=(*plan.findings, *noticed))
 
 
 def _expected_at(mix: FittedMix, best: Mapping[str, float]) -> tuple[dict[str, float | None], list[Finding]]:
@@ -173,6 +174,7 @@ class FixedFields(TypedDict):
     reference: str | None
     risk: float | None
     interval: float | None
+    _fits: tuple[Forecaster, ...]
 
 
 def fixed_fields(mix: FittedMix) -> FixedFields:
@@ -189,6 +191,7 @@ def fixed_fields(mix: FittedMix) -> FixedFields:
         "reference": None if how is None else how.reference.kind,
         "risk": mix.given.risk,
         "interval": mix.given.interval,
+        "_fits": tuple(loss.fit for loss in (*mix.losses, *mix.scores.values())),
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Unpack
 
@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.errors import UsageError
-from cptlaw.findings import Finding, by_severity
+from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.loss import FitLike
 from cptlaw.planning.mixes.expected import below_fitted_tokens, fixed_fields, out_of_reach
@@ -185,7 +185,7 @@ def _front(mix: FittedMix) -> ParetoPlan:
         within = front[np.logical_and.reduce(list(kept.values()))]
         if not len(within):
             never = tuple(name for name, good in kept.items() if not good.any())
-            return replace(_plan(mix, (), list(mix.findings)), blocking=never or tuple(kept))
+            return replace(_plan(mix, (), mix.findings), blocking=never or tuple(kept))
         front = within
     chosen = front[np.unique(np.linspace(0, len(front) - 1, given.points).round().astype(int))]
     findings = [*mix.findings, *below_fitted_tokens(mix, tokens), *out_of_reach(mix.tokens_in_reach, tokens)]
@@ -212,9 +212,9 @@ def _front(mix: FittedMix) -> ParetoPlan:
     return _plan(mix, tuple(ParetoPoint(**fixed, **row) for row in rows), findings)
 
 
-def _plan(mix: FittedMix, points: tuple[ParetoPoint, ...], findings: list[Finding]) -> ParetoPlan:
-    budget, noticed = mix.given.budget, by_severity(findings)
-    return ParetoPlan(budget=budget, points=points, findings=noticed, unit=mix.unit, **fixed_fields(mix))
+def _plan(mix: FittedMix, points: tuple[ParetoPoint, ...], findings: Iterable[Finding]) -> ParetoPlan:
+    noticed = tuple(findings)
+    return ParetoPlan(budget=mix.given.budget, points=points, findings=noticed, unit=mix.unit, **fixed_fields(mix))
 
 
 def _undominated(target: Array, source: Array) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from cptlaw.findings import Finding, Remedy, by_severity
+from cptlaw.findings import Finding, Remedy
 from cptlaw.fitting.auto.average import Average
 from cptlaw.fitting.base_models import KEYS
 from cptlaw.fitting.fit import Fit
@@ -96,8 +96,9 @@ class OpenForecast:
             interval=self.interval,
             budget=budget,
             flops=float(sum(cell.flops for cell in cells)),
-            findings=by_severity([*before["findings"], *findings]),
+            findings=(*before["findings"], *findings),
             unit=unit_of(fit),
+            _fits=(self.whole,),
         )
 
     @cached_property

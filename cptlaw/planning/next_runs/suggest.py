@@ -10,7 +10,7 @@ from typing import Any, Unpack
 import pandas as pd
 
 from cptlaw.errors import UsageError
-from cptlaw.findings import Finding, Remedy, by_severity
+from cptlaw.findings import Finding, Remedy
 from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.solving.options import HowToFit
@@ -121,7 +121,7 @@ def suggest(
     offer = Offer(result, Bases.of(table.frame))
     answer = open_forecast(fit, at, given.interval, offer, whole).answer(given.budget, given.n)
     notes += [] if score is None else [through_loss_finding(score, at)]
-    return replace(answer, findings=by_severity([*answer.findings, *notes])) if notes else answer
+    return replace(answer, findings=(*answer.findings, *notes)) if notes else answer
 
 
 def _fit_given(source: object) -> Fit | ScoreFit | None:
@@ -148,7 +148,7 @@ def _from_fit(
     result = candidates(fit, rows, at.iloc[0], **levels)
     offer = Offer(result, Bases.of(rows))
     answer = open_forecast(fit, at, given.interval, offer, whole).answer(given.budget, given.n)
-    return replace(answer, findings=by_severity([*answer.findings, *([_heaviest(fit)] if fit is not whole else [])]))
+    return replace(answer, findings=(*answer.findings, *([_heaviest(fit)] if fit is not whole else [])))
 
 
 def _heaviest_that_reads(fits: Any, at: pd.DataFrame) -> tuple[LawFit, pd.DataFrame]:

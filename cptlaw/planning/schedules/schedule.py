@@ -11,7 +11,7 @@ from typing import Any, TypeVar, Unpack
 import numpy as np
 
 from cptlaw.errors import UsageError
-from cptlaw.findings import Finding, Remedy, by_severity
+from cptlaw.findings import Finding, Remedy
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.descent import Domain
 from cptlaw.planning.limits import (
@@ -41,7 +41,6 @@ NEAR_POINTS = 41
 NEAR_STEPS = 0.02  # 2 % more steps are near the fewest
 AT_END = 1e-6  # of a range
 Scheduled = TypeVar("Scheduled", CurveLoss, ScheduledScore)
-TELLING = ("degenerate-shift", "given-parameters", "not-converged", "rank-deficient")
 
 
 def schedule(target: FitLike, source: FitLike | None = None, **scenario: Unpack[ScheduleOfRun]) -> SchedulePlan:
@@ -99,6 +98,7 @@ def schedule(target: FitLike, source: FitLike | None = None, **scenario: Unpack[
         "risk": given.risk,
         "interval": given.interval,
         "unit": unit_of(*(loss.fit for loss in losses.values())),
+        "_fits": tuple(loss.fit for loss in losses.values()),
     }
     if solution.best.kept:
         if given.risk is not None and solution.certain.kept:
@@ -106,7 +106,7 @@ def schedule(target: FitLike, source: FitLike | None = None, **scenario: Unpack[
             common["price_of_doubt"] = float(np.subtract(*(np.exp(ends) if goal == "steps" else ends)))
         return _answer(question, solution, value, common, noticed)
     why = infeasible_fields(certificate(question.space, solution.limits, solution.best, {}), solution.limits)
-    return SchedulePlan(**common, **why, findings=by_severity([*solution.findings, *noticed]))
+    return SchedulePlan(**common, **why, findings=(*solution.findings, *noticed))
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,7 +233,7 @@ def _answer(
         values, notes = loss.forecast(whole, chosen.replay, common["interval"])
         fields |= {f"{loss.role}_loss{end}": one for end, one in values.items()}
         fields[f"base_{loss.role}_loss"] = result[f"base_{loss.role}_loss"]
-        findings += [*notes, *(item for item in loss.fit.findings if item.code in TELLING)]
+        findings += notes
     if "source" in question.losses:
         fields["forgetting"] = forgetting(result["source_loss"], result["base_source_loss"], question.given.forgetting)
     if goal == "weighted":
@@ -262,7 +262,7 @@ def _answer(
             for score in question.scores
         },
         binding=(*binding(solution.limits, best), *ends),
-        findings=by_severity([*findings, *edges]),
+        findings=(*findings, *edges),
     )
 
 

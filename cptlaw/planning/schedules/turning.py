@@ -15,7 +15,7 @@ from typing import Literal, Self, Unpack
 import numpy as np
 
 from cptlaw.errors import UsageError
-from cptlaw.findings import Finding, by_severity
+from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.loss import FitLike
 from cptlaw.planning.result import Plan, number_text
@@ -205,8 +205,9 @@ def turning_length(target: FitLike, source: FitLike, **scenario: Unpack[TurningL
         highest=float(values[top]),
         highest_at=float(steps[top]),
         limit=limit,
-        findings=by_severity(_weak_shift(losses)),
+        findings=tuple(_weak_shift(losses)),
         unit=unit_of(*(loss.fit for loss in losses)),
+        _fits=tuple(loss.fit for loss in losses),
     )
 
 
@@ -258,8 +259,9 @@ def critical_point(source: FitLike, **scenario: Unpack[CriticalPoint]) -> Critic
         base_source_loss=start,
         limit=endless.limit,
         returns=endless.limit < start,
-        findings=by_severity(_weak_shift((loss,))),
+        findings=tuple(_weak_shift((loss,))),
         unit=unit_of(loss.fit),
+        _fits=(loss.fit,),
     )
 
 

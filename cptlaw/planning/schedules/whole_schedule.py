@@ -18,7 +18,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from cptlaw.errors import UsageError
-from cptlaw.findings import Finding, by_severity
+from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.curve_law import CurveLaw
 from cptlaw.planning.loss import FitLike
@@ -178,8 +178,9 @@ def whole_schedule(target: FitLike, source: FitLike | None = None, **scenario: U
         simple_loss=simple_loss,
         gap=simple_loss - value,
         iterations=iterations,
-        findings=by_severity(_cliff(lr, top, [part for _, part in parts])),
+        findings=tuple(_cliff(lr, top, [part for _, part in parts])),
         unit=unit_of(*(loss.fit for loss in losses)),
+        _fits=tuple(loss.fit for loss in losses),
     )
 
 
