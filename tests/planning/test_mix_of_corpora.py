@@ -97,6 +97,13 @@ def test_a_limit_on_another_eval_binds_where_it_must(fits):
     assert 10.0**-decimals <= gap  # as many as tell the loss from its limit
 
 
+def test_a_limit_leaves_what_is_minimised_as_it_is(fits, monkeypatch):
+    monkeypatch.setattr("cptlaw.forecasting.verbs.fit", lambda law, runs, on, where: fits[on])
+    plans = [cl.plan.mix(given, max_loss={"code": 9}, interval=None, **ASKED) for given in (fits, runs())]
+    assert [plan.minimise for plan in plans] == [{"math": 0.5, "code": 0.5}] * 2
+    assert plans[0].mix == pytest.approx(plans[1].mix)
+
+
 def test_forgetting_counts_from_the_base_models_of_the_table(fits):
     free = cl.plan.mix(fits, minimise={"math": 1}, **ASKED)
     most = free.losses["code"]["loss"] / 2.4 - 1 - 0.005

@@ -52,7 +52,7 @@ def mix(
     ----------
     fits
         Fits of laws of mixes, one for each eval, or their files: a mapping by eval, or several; or a runs table with
-        columns ``mix_NAME``, of which each eval that the question names (all losses, where it names none) is fitted
+        columns ``mix_NAME``, of which the losses that are minimised (all, where none is named) or limited are fitted
         first.
     law
         The law to fit, where a table is given.
@@ -200,9 +200,9 @@ def _fitted(
             f"{runs.label}: no column holds the share of a corpus. Expected columns such as mix_code and mix_web; "
             f"columns={{'mix_code': 'NAME IN THE FILE'}} (--columns) says which they are."
         )
-    asked = dict.fromkeys([*given.minimise, *given.max_forgetting, *given.max_loss])
-    losses = [name for name in runs.evals if name not in runs.scores]
-    fits: dict[str, Forecaster] = {name: fit(law, runs, name, where) for name in asked or losses}
+    minimised = given.minimise or [name for name in runs.evals if name not in runs.scores]
+    asked = dict.fromkeys([*minimised, *given.max_forgetting, *given.max_loss])
+    fits: dict[str, Forecaster] = {name: fit(law, runs, name, where) for name in asked}
     named = dict.fromkeys([*given.min_score, *given.max_drop])
     if given.scores or not named:
         return fits, given.scores
