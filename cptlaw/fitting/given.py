@@ -13,6 +13,7 @@ from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.solving.options import Options
 from cptlaw.laws import Law, law
 from cptlaw.laws.base import Role
+from cptlaw.runs.schema import mix_columns
 from cptlaw.units import parse_quantity
 
 
@@ -36,7 +37,7 @@ def given_fit(law_name: str | Law, params: Mapping[str, object], on: Role, note:
     Raises
     ------
     UsageError
-        If a parameter is missing or unknown, or `on` is no role.
+        If a parameter is missing or unknown, `on` is no role, or the law has no loss with these parameters.
 
     Examples
     --------
@@ -51,6 +52,7 @@ def given_fit(law_name: str | Law, params: Mapping[str, object], on: Role, note:
     chosen = law(law_name)
     # Numbers with units, as papers print them: 1.69, 406.4, 34%.
     values = chosen.check_params({name: parse_quantity(value, name) for name, value in params.items()})
+    _refuse_lossless(chosen, values, on)
     finding = Finding(
         "info",
         "given-parameters",
@@ -76,4 +78,31 @@ def given_fit(law_name: str | Law, params: Mapping[str, object], on: Role, note:
         options=Options(chosen.delta),
         provenance={"note": note} if note else {},
         optima=np.zeros((0, 0)),
+    )
+
+
+def _refuse_lossless(chosen: Law, values: Mapping[str, float], on: Role) -> None:
+    """Refuse parameters with which a law has no loss at a point that any might be asked for."""
+    if chosen.objects:  # which reads whole schedules
+        return
+    shares = dict.fromkeys(mix_columns(chosen.inputs), 1.0 / max(1, len(mix_columns(chosen.inputs))))
+    point = dict.fromkeys(chosen.inputs, 1.0) | {"n_params": 1e9, "tokens": 1e10, "replay": 0.5, "ptpp": 100.0} | shares
+    try:
+        with np.errstate(all="raise", under="ignore"):
+            numbers = {name: np.float64(value) for name, value in values.items()}  # whose powers are never complex
+            loss = chosen.evaluate(chosen.fitted(numbers), chosen.bind(pd.DataFrame([point]), on))
+            found = bool(np.isfinite(np.asarray(loss)).all())
+    except ArithmeticError:
+        found = False
+    if found:
+        return
+    usual = {name: shape for name, shape in chosen.shapes.items() if name not in chosen.derived}
+    odd = [
+        f"{name} is {values[name]:g}, expected {shape.low:g} to {shape.high:g}"
+        for name, shape in usual.items()
+        if not shape.low <= values[name] <= shape.high
+    ]
+    raise UsageError(
+        f"params: law {chosen.spec} has no finite loss with these parameters at 1B parameters and 10B tokens. "
+        f"{'; '.join(odd) or 'Each may be in the units of another paper'}: see `cptlaw laws {chosen.name}`."
     )

@@ -18,11 +18,10 @@ from cptlaw.reading import read_utf8
 from cptlaw.runs.convert import MISSING_WORDS
 from cptlaw.runs.pivot import header_of_two
 from cptlaw.runs.problems import Problems
-from cptlaw.runs.raw_table import ROW, RawTable
+from cptlaw.runs.raw_table import ROW, RawTable, check_columns
 
 HEAD = 65536  # bytes in which the header begins
 MOST_ABOVE = 10  # lines of a title
-MOST_COLUMNS = 20_000
 LONGEST = 10_000_000  # bytes of a line or of a quoted text: as a field it takes five times as much memory and more
 FEW_ROWS = 4  # lines with as many marks each, which make a table below a title
 PickTextColumns = Callable[[list[str]], Collection[str]]
@@ -157,11 +156,7 @@ def _read_header(content: bytes, label: str, delimiter: str) -> tuple[list[str],
             raise DataError(f"{label}, row 1: the header cannot be read ({error}). Check its quotes.") from None
         if len(header) != 1 or not any(other in header[0] for other in _MARKS):
             break
-    if len(header) > MOST_COLUMNS:
-        raise DataError(
-            f"{label}: holds {len(header):,} columns, and {MOST_COLUMNS:,} are the most that are read. Take those that "
-            "matter, or put losses below each other in rows."
-        )
+    check_columns(len(header), label)
     if not header:
         raise DataError(f"{label}: no header. Expected a line with the names of the columns, then rows.")
     return [field.strip() or f"column_{position}" for position, field in enumerate(header, 1)], mark

@@ -6,7 +6,7 @@ Each check is a line over columns. An error says that no answer can be right; a 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -84,7 +84,7 @@ def _data_errors(runs: Runs, on: str | None) -> tuple[Finding, ...]:
     found = []
     for name, rows in tables.items():
         if (key := ("errors of eval", name)) not in runs.memo:
-            runs.memo[key] = (*_of_eval(runs, name, rows, mistuned_runs(runs)[0]),)
+            runs.memo[key] = (*_made(_of_eval, runs, name, rows),)
         # Runs may have been trained until a target loss was reached; no plan ends at one source loss.
         stopped = "equal-losses" if len(tables) > 1 and runs.role(name) == "target" else ""
         found += [replace(one, severity="warning") if one.code == stopped else one for one in runs.memo[key]]
@@ -92,10 +92,24 @@ def _data_errors(runs: Runs, on: str | None) -> tuple[Finding, ...]:
     if len(unexplained) < len(tables):  # chance would leave no eval explained
         found = [replace(one, severity="warning") if one in unexplained else one for one in found]
     if on is None and tables:
-        found += [*copies_of_evals(tables), *_replay(runs, tables), *_budgets(runs.frame)]
-        measured = runs.frame[runs.frame["eval"].isin([*tables])]
-        found += _same_settings(adapted_rows(measured))
+        found += [*_made(copies_of_evals, tables), *_made(_replay, runs, tables), *_made(_budgets, runs.frame)]
+        found += _made(_same_settings, adapted_rows(runs.frame[runs.frame["eval"].isin([*tables])]))
     return by_severity(found)
+
+
+def _made(check: Callable[..., Iterable[Finding]], *given: object) -> Iterator[Finding]:
+    """Yield what a check finds; one that fails says so and stops nothing: no fit depends on it."""
+    try:
+        yield from check(*given)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        yield Finding(
+            "warning",
+            "check-failed",
+            f"a check of the data could not be made ({check.__name__.strip('_')}: {type(error).__name__}: {error}), so "
+            "that slips of its kind go unseen.",
+            "Look at the numbers of this table for what no run can have had, and report this with the table.",
+            data={"check": check.__name__},
+        )
 
 
 def one_run(runs: Runs) -> tuple[Finding, ...]:
@@ -118,37 +132,38 @@ def one_run(runs: Runs) -> tuple[Finding, ...]:
     )
 
 
-def _of_eval(runs: Runs, name: str, rows: pd.DataFrame, worse: frozenset[str]) -> Iterator[Finding]:
-    """Look at the rows of one eval, of which some are of runs that were tuned worse than others of a sweep."""
+def _of_eval(runs: Runs, name: str, rows: pd.DataFrame) -> Iterator[Finding]:
+    """Look at the rows of one eval."""
     adapted, base = adapted_rows(rows), base_losses(rows)
     if len(adapted) < 2:
         return
-    yield from _loss_units(name, adapted)
-    yield from _rounded(name, adapted)
-    yield from _token_units(adapted)
-    yield from _tokens_of_pre_training(adapted)
-    if found := [*_equal(name, rows)] or [*copies_of_bases(name, rows)] or [*_still(name, adapted)]:
-        yield from found
-        return
-    if runs.role(name) == "target" and (rising := [*_rising(name, adapted)]):
+    for check in (_loss_units, _rounded):
+        yield from _made(check, name, adapted)
+    for check in (_token_units, _tokens_of_pre_training):
+        yield from _made(check, adapted)
+    for check, given in ((_equal, rows), (copies_of_bases, rows), (_still, adapted)):
+        if found := [*_made(check, name, given)]:
+            yield from found
+            return
+    if runs.role(name) == "target" and (rising := [*_made(_rising, name, adapted)]):
         yield from rising
         return
-    yield from _against_base(runs.role(name), name, adapted, base)
+    yield from _made(_against_base, runs.role(name), name, adapted, base)
     surface = LossSurface(adapted)
-    yield from outlier_runs(surface)
-    yield from outlier_rows(surface, name, base)
-    if worse:  # which may have collapsed; laws are fitted to the best
+    yield from _made(outlier_runs, surface)
+    yield from _made(outlier_rows, surface, name, base)
+    if worse := mistuned_runs(runs)[0]:  # which may have collapsed; laws are fitted to the best
         rows = rows[~rows["run"].isin(worse)]
         surface = LossSurface(adapted_rows(rows))
-    by_size = [*sizes_out_of_order(rows, surface, learned=runs.role(name) == "target")]
+    by_size = [*_made(sizes_out_of_order, rows, surface, runs.role(name) == "target")]
     yield from by_size
     if "tokens" in rows.columns:
         bases = rows[(rows["tokens"] == 0).to_numpy()]
         if runs.role(name) != "target":  # which base models have not learned
-            yield from size_beside_budget(bases)
+            yield from _made(size_beside_budget, bases)
         if not by_size:
-            yield from bases_out_of_line(bases)
-    yield from unexplained_losses(surface)
+            yield from _made(bases_out_of_line, bases)
+    yield from _made(unexplained_losses, surface)
 
 
 def _loss_units(name: str, adapted: pd.DataFrame) -> Iterator[Finding]:

@@ -183,7 +183,7 @@ def without_failed(raw: RawTable) -> RawTable:
         failed = np.zeros(len(cells), dtype=bool)
         if not pd.api.types.is_numeric_dtype(cells):
             failed = np.array([isinstance(cell, str) and cell.strip().strip(".").lower() in FAILED for cell in cells])
-            words |= dict.fromkeys(cells[failed].str.strip())
+            words |= dict.fromkeys(cell.strip() for cell in cells[failed])
         if long is not None:
             empty = cells.isna().to_numpy(dtype=bool) & ~failed
             if 0 < empty.sum() <= len(cells) // FEW:

@@ -365,7 +365,7 @@ def sizes_out_of_order(rows: pd.DataFrame, surface: LossSurface, learned: bool) 
     """
     if "n_params" not in rows.columns or rows["n_params"].isna().any():
         return
-    levels, code = np.unique(rows["n_params"].to_numpy(dtype=float), return_inverse=True)
+    levels, code = sizes_of(rows)
     if not 2 <= len(levels) <= MOST_LEVELS:
         return
     adapted = (rows["tokens"] != 0).to_numpy() if "tokens" in rows.columns else np.ones(len(rows), dtype=bool)
@@ -374,7 +374,7 @@ def sizes_out_of_order(rows: pd.DataFrame, surface: LossSurface, learned: bool) 
     kinds = ~adapted if learned and of_adapted is None else np.ones(len(rows), dtype=bool)
     effect = _between_pairs(rows[kinds], code[kinds], len(levels))
     of_bases = of_adapted is None and effect is not None
-    if effect is None and len(np.unique(surface.frame["n_params"])) == len(levels):
+    if effect is None and len(sizes_of(surface.frame)[0]) == len(levels):
         effect = _between_all(surface, len(levels))
     found = None if effect is None else _odd_size(*effect, levels)
     if found is None and learned and of_adapted is not None:
@@ -385,6 +385,13 @@ def sizes_out_of_order(rows: pd.DataFrame, surface: LossSurface, learned: bool) 
     # that have not learned a corpus say nothing for sure.
     unsure = of_adapted is None and (found.code == "size-out-of-line" or (learned and of_bases))
     yield replace(found, severity="warning") if unsure else found
+
+
+def sizes_of(rows: pd.DataFrame) -> tuple[Floats, npt.NDArray[np.intp]]:
+    """Return the sizes, (k,), and which one each row has, (n,): those that print alike are one, counted twice."""
+    sizes, code = np.unique(rows["n_params"].to_numpy(dtype=float), return_inverse=True)
+    printed, _ = pd.factorize(np.array([format_quantity(size) for size in sizes.tolist()], dtype=object))
+    return sizes[np.unique(printed, return_index=True)[1]], printed[code]
 
 
 def _between_pairs(rows: pd.DataFrame, code: npt.NDArray[np.intp], n: int) -> tuple[Floats, float] | None:
@@ -429,7 +436,7 @@ def _gaps(cells: pd.DataFrame, keys: Sequence[object], n: int) -> dict[tuple[int
 
 def _between_all(surface: LossSurface, n: int) -> tuple[Floats, float] | None:
     """Return the effects of `_between_pairs` from all rows, by a regression on the other inputs."""
-    code = np.unique(surface.frame["n_params"].to_numpy(dtype=float), return_inverse=True)[1]
+    code = sizes_of(surface.frame)[1]
     # Straight lines: where an input goes with size, a parabola would put any jump of size into it, and back.
     columns = [column for name, column in surface.inputs.items() if name in ("tokens", "ptpp")]
     mix = [*([surface.inputs["replay"]] if "replay" in surface.inputs else []), *surface.single_corpus, *surface.kinds]
@@ -543,7 +550,8 @@ def size_beside_budget(base: pd.DataFrame) -> Iterator[Finding]:
     """Say that size lowers the losses of base models by less than pre-training tokens do, of which it brings more."""
     if not {"n_params", "ptpp"} <= set(base.columns):
         return
-    cells = np.log(base.groupby(["n_params", "ptpp"])["loss"].mean()).unstack("ptpp")
+    levels, code = sizes_of(base)
+    cells = np.log(base.groupby([levels[code], "ptpp"])["loss"].mean()).unstack("ptpp")
     sizes, budgets = (
         np.concatenate([np.zeros(0), *(_along_index(line.dropna()) for _, line in table.items())])
         for table in (cells, cells.T)

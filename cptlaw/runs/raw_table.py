@@ -9,12 +9,29 @@ from pathlib import Path
 
 import pandas as pd
 
+from cptlaw.errors import DataError
 from cptlaw.runs.expressions import IGNORE
 from cptlaw.runs.naming import Naming, name_columns
 from cptlaw.runs.question import ColumnNames
 
 # Name of the index that holds the row numbers.
 ROW = "row"
+MOST_COLUMNS = 5_000  # each is looked at by every reader of layouts, two milliseconds and 50 KB in all
+
+
+def check_columns(count: int, label: str) -> None:
+    """Refuse a table of more columns than are read.
+
+    Raises
+    ------
+    DataError
+        If there are too many.
+    """
+    if count > MOST_COLUMNS:
+        raise DataError(
+            f"{label}: holds {count:,} columns, and {MOST_COLUMNS:,} are the most that are read. Take those that "
+            "matter, or put losses below each other in rows."
+        )
 
 
 @dataclass(frozen=True)
@@ -45,6 +62,9 @@ class RawTable:
     notes: tuple[str, ...] = ()
     accounted_for: frozenset[str] = frozenset()
     scales: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_columns(len(self.frame.columns), self.label)
 
     @cached_property
     def naming(self) -> Naming:

@@ -1,12 +1,15 @@
 """A base model's loss that was not measured carries its doubt into every interval and probability of forgetting."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import cptlaw as cl
 from cptlaw.planning.next_runs.cells import Bases, CandidateRun, Offer
-from cptlaw.planning.next_runs.open_forecast import open_forecast
+from cptlaw.planning.next_runs.doubt import Doubt
+from cptlaw.planning.next_runs.open_forecast import OpenForecast, open_forecast
 from cptlaw.runs.points import point
 
 ASKED = {"n_params": 124_672, "ptpp": 124, "tokens": "1M", "max_forgetting": "25%"}
@@ -105,3 +108,13 @@ def test_next_runs_narrow_forgetting_and_the_first_is_an_evaluation_of_the_base_
     # Whoever trains a run measures its base model.
     of_loss = opened.sample.loss.variance
     assert opened.sample.measured(0).variance < of_loss < opened.sample.measured(1).variance
+
+
+def test_what_is_open_above_a_guess_is_never_less_than_nothing():
+    """Forgetting may be less in doubt than the loss, as what both share cancels: the guess then adds nothing."""
+    of_loss, of_change = (Doubt(0.0, (side, side), (True, True), 0.0) for side in (0.2, 0.1))
+    cells = SimpleNamespace(cells=[SimpleNamespace(n_params=1e8, ptpp=20.0)])
+    asked = pd.DataFrame([{"n_params": 1e8, "ptpp": 20.0}])
+    ahead = OpenForecast(None, asked, 0.9, None, of_loss, cells, None, above=object())
+    vars(ahead)["doubt"] = of_change
+    assert ahead._above_guess(SimpleNamespace(variance=1.0)).guess == 0.0

@@ -11,7 +11,7 @@ from cptlaw.errors import CptlawError, FitError, UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.auto.candidates import candidates
 from cptlaw.fitting.auto.curve_tables import as_curves
-from cptlaw.fitting.auto.fit_auto import INPUTS, design_findings, reasons_in_words, refuse_steps
+from cptlaw.fitting.auto.fit_auto import INPUTS, design_findings, reasons_in_words, refuse_untrained
 from cptlaw.fitting.auto.other_corpora import by_corpus
 from cptlaw.fitting.auto.rows import choose_rows, main_kind, with_source_rows
 from cptlaw.fitting.checking.design import check_rows
@@ -142,7 +142,7 @@ def check_auto(
     table, _ = by_corpus(table, on, where)
     rows = choose_rows(table, on, where, schedules is not None)
     rows = as_curves(rows, schedules) or rows
-    refuse_steps(table, rows)
+    refuse_untrained(table, rows, where)
     frame = rows.frame
     name = str(frame["eval"].iloc[0])
     paired = with_source_rows(table, rows, where, schedules is not None)

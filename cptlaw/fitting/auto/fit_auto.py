@@ -86,11 +86,7 @@ def fit_auto(
     role = table.role(name)
     rows = without_under_trained(without_lone_base_models(rows, role), role)
     frame = rows.frame
-    count = int(trained(frame).sum()) if rows.is_curves or "tokens" in frame.columns else 0
-    refuse_steps(table, rows)
-    if not count:
-        kept = "" if where is None else f" that answers {where!r}"
-        raise FitError(f"no row of {name!r}{kept} has tokens above 0: law auto needs a run, in column tokens.")
+    refuse_untrained(table, rows, where)
     paired = with_source_rows(together, rows, where, schedules is not None)
     place = pd.Series(np.arange(len(frame)), index=frame.index)
     fits: list[tuple[Candidate, LawFit, Places]] = []
@@ -161,14 +157,17 @@ def _with_study_prior(fit: Average, rows: Chosen, table: Runs, about: StudyPrior
     return replace(fit, study_prior=prior, findings=by_severity([*fit.findings, note]), _cache={})
 
 
-def refuse_steps(table: Runs, rows: Chosen) -> None:
-    """Refuse a table that counts steps where no law can read them."""
+def refuse_untrained(table: Runs, rows: Chosen, where: str | None) -> None:
+    """Refuse a table that counts steps where no law can read them, or has no row with tokens."""
     if not rows.is_curves and "tokens" not in rows.frame.columns and "step" in rows.frame.columns:
         raise FitError(
             f"{table.label} counts steps and no tokens. Say how many a step trains on, as in --columns "
             f"batch_tokens=2M (columns= in the library), or name the column of the tokens: --columns tokens=NAME. Laws "
             f"of loss curves read steps; they need the schedules (--schedules)."
         )
+    if not ((rows.is_curves or "tokens" in rows.frame.columns) and trained(rows.frame).any()):
+        name, kept = str(rows.frame["eval"].iloc[0]), "" if where is None else f" that answers {where!r}"
+        raise FitError(f"no row of {name!r}{kept} has tokens above 0: law auto needs a run, in column tokens.")
 
 
 def reasons_in_words(skipped: Mapping[str, str]) -> str:

@@ -140,7 +140,7 @@ class OpenForecast:
         ratio = self.doubt.half_width / self.of_loss.half_width
         at = self.asked.iloc[0]
         on_base = [run.n_params == at["n_params"] and run.ptpp in (None, at.get("ptpp")) for run in self.offer.cells]
-        return AboveGuess(loss, (ratio**2 - 1.0) * loss.variance, np.array(on_base))
+        return AboveGuess(loss, max(ratio**2 - 1.0, 0.0) * loss.variance, np.array(on_base))
 
 
 def open_forecast(
