@@ -28,7 +28,8 @@ reader = Diary()
 (history,) = reader.read(reader.find(pathlib.Path("logs")), pathlib.Path("logs"))
 assert [record.step for record in history.records] == [100, 200]
 runs = cl.examples.load("en-fr-pilot")
-fits = [cl.fit("ptpp-floor", runs, on=on, restraint="none", starts=2) for on in ("target", "source")]
+kept = dict(where="replay > 0", restraint="none", starts=2)
+fits = [cl.fit("ptpp-floor", runs, on=on, **kept) for on in ("target", "source")]
 figure = cl.figures.losses_by_size(fits[0])
 assert len(figure.data) == fits[0].n_points and figure.drawing.data
 plan = cl.plan.trade_off(*fits, n_params="125K", ptpp=279, tokens="1M", max_forgetting="30%", batch_tokens="4M")

@@ -112,7 +112,18 @@ def test_plans_are_no_wider_either(call, tmp_path):
     """Law by law: an average has more to say of its members, and takes longer."""
     fits = {on: str(tmp_path / f"{on}.json") for on in ("target", "source")}
     for on, path in fits.items():
-        call("fit", PILOT, "--law", "ptpp-floor", "--on", on, "--where", "ptpp in (31, 62, 124)", "-o", path)
+        call(
+            "fit",
+            PILOT,
+            "--law",
+            "ptpp-floor",
+            "--on",
+            on,
+            "--where",
+            "ptpp in (31, 62, 124) and replay > 0",
+            "-o",
+            path,
+        )
     model = ("--n-params", "124672", "--ptpp", "279")
     both = ("--target", fits["target"], "--source", fits["source"], *model)
     for words in (
