@@ -65,15 +65,20 @@ def named_bases(raw: RawTable) -> RawTable:
 def _told_apart(raw: RawTable, run: pd.Series) -> RawTable:
     """Return a table whose base models of several sizes or budgets are runs of their own, whatever they are called.
 
+    So are the losses of one base model beside runs on several corpora, as its loss on each stands once a corpus.
+
     Parameters
     ----------
     run
         The names of the runs that have rows at tokens 0 alone, missing elsewhere.
     """
-    keys = [raw.taken[name] for name in OF_BASE if name in raw.taken and name != "eval"]
+    keys = [raw.taken[name] for name in (*OF_BASE, "domain") if name in raw.taken and name != "eval"]
     if not keys or not run.notna().any():
         return raw
     values = pd.DataFrame({name: to_numbers(raw.frame[name])[0] for name in keys}, index=run.index)
+    if "domain" in raw.taken:
+        corpus = pd.Series(pd.factorize(hashable(raw.frame[raw.taken["domain"]]))[0], index=run.index)
+        values[raw.taken["domain"]] = corpus.where(corpus >= 0)
     several = run.isin(run[(values.groupby(run).transform("nunique") > 1).any(axis=1)].dropna())
     if not several.any():
         return raw

@@ -51,7 +51,7 @@ SURE_PAIRS = 4  # pairs of rows that rise with size, all of them, from which ris
 SEED = 0.003  # relative difference by which the losses of two seeds differ
 FOLDS = 10
 NEIGHBOURS, MOST_COMPARED = 3, 400
-SPREAD = 0.05  # standard deviation of log losses, below which there is little to explain
+SPREAD = 0.05  # standard deviation of log losses, below which inputs leave little to explain
 ROUGH = 0.5  # squared steps along curves, as a share of those between any two rows: losses at random come to 1
 SURE_RUNS = 16
 FAR_OFF, MOST_FAR = 9.0, 0.1  # six standard deviations, in medians of what rows lie away; the share of rows beyond
@@ -99,7 +99,9 @@ class LossSurface:
     @cached_property
     def inputs(self) -> dict[str, Floats]:
         """The inputs of laws that are known and vary, each as standard scores, (n,)."""
-        known = {name: self.standardised_input(name) for name in INPUTS}
+        # Steps are what curves without tokens run along.
+        names = [name if name != "tokens" or name in self.frame.columns else "step" for name in INPUTS]
+        known = {name: self.standardised_input(name) for name in names}
         return {name: column for name, column in known.items() if column is not None}
 
     @cached_property
@@ -129,6 +131,12 @@ class LossSurface:
     def residual(self) -> Floats:
         """Log losses less the surface, (n,)."""
         return robust_residuals(self.design, self.loss)[0]
+
+    @property
+    def unexplained(self) -> float:
+        """Standard deviation of log losses that the surface leaves; of all that there is where it takes every row."""
+        left = len(self.loss) - self.design.shape[1]
+        return float(np.sqrt(np.sum(self.residual**2) / left)) if left > 0 else float(self.loss.std())
 
     @property
     def determined(self) -> bool:
@@ -300,7 +308,7 @@ def _off_the_others(surface: LossSurface) -> list[int]:
 
 def unexplained_losses(surface: LossSurface) -> Iterator[Finding]:
     """Say that no input explains the losses: runs that are left out are forecast no better than by the mean."""
-    spread = float(surface.loss.std())
+    spread = surface.unexplained
     rough = _roughness(surface)
     if spread < SPREAD or (rough is not None and rough < ROUGH):  # curves are smooth
         return

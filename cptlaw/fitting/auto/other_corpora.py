@@ -20,6 +20,7 @@ from cptlaw.findings import Finding
 from cptlaw.fitting.auto.candidates import Candidate
 from cptlaw.fitting.auto.rows import choose_rows, with_source_rows, without_lone_base_models
 from cptlaw.fitting.auto.under_trained import without_under_trained
+from cptlaw.fitting.base_models import KEYS
 from cptlaw.fitting.checking.cuts import trained
 from cptlaw.fitting.curvature import ALIKE, SURE, estimates_and_covariance
 from cptlaw.fitting.fit_rows import FEW_STARTS, fit_rows
@@ -159,9 +160,13 @@ def by_corpus(table: Runs, on: str, where: str | None) -> tuple[Runs, dict[str, 
     most = counts[counts["size"] >= LEAST_ROWS].sort_values(["size", "sum"], ascending=False).index[:MOST_CORPORA]
     others = {name: table.keep(alike & (of_all | (frame["domain"] == name).to_numpy())) for name in sorted(most)}
     foreign = ~adapted & (frame["domain"].notna() & (frame["domain"] != own)).to_numpy()
-    # Where this corpus has base models of its own, those of others go.
-    measured = frame.loc[~adapted & ~foreign, "eval"]
-    kept = frame.assign(domain=frame["domain"].where(~of_all, own))[~(foreign & frame["eval"].isin(measured))]
+    # Where this corpus has base models of its own, those of others go; but the old text's loss of a base model is the
+    # same whatever corpus it stands beside, so that of each model any measurement stays.
+    of_old = frame["eval"].isin([name for name in table.evals if table.role(name) == "source"])
+    keys = {name: frame[name].where(of_old).fillna(0.0) for name in KEYS if name in frame.columns}
+    model = pd.MultiIndex.from_frame(pd.DataFrame({"eval": frame["eval"].astype(str), **keys}))
+    measured = model.isin(model[~adapted & ~foreign])
+    kept = frame.assign(domain=frame["domain"].where(~of_all, own))[~(foreign & measured)]
     return replace(table, frame=kept), others
 
 
