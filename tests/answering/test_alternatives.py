@@ -1,6 +1,7 @@
 """What else saves the source: the numbers follow from the measured tables, and answers hold them beside the plan."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import cptlaw as cl
 from cptlaw.answering import alternatives as room
+from cptlaw.answering.answer_text import short_tables
 
 ROOT = Path(__file__).parents[2]
 NUMBERS = json.loads(Path(room.__file__).with_name("alternatives.json").read_text(encoding="utf-8"))
@@ -106,3 +108,10 @@ def test_a_lower_rate_saves_what_the_page_says():
         rows = merged[merged["run"] == f"46k-p124-s0-french-r{replay}-constant-lr0.003"]
         last = rows[(rows["tokens"] == rows["tokens"].max()) & (rows["merge_weight"] == 1)]
         assert last.set_index("eval")["loss"].round(3).to_dict() == losses
+
+
+@pytest.mark.parametrize(("tokens", "words"), [(1e6, []), (4e5, ["training less"]), (2e6, [])])
+def test_a_safer_run_that_costs_less_says_that_it_trains_less(found, tokens, words):
+    safer = next(one for one in found.alternatives if one["name"] == "safer") | {"tokens": tokens}
+    (table,) = short_tables(replace(found, tokens=1e6, alternatives=(safer,)))
+    assert [word for word in ["training less"] if word in table.rows[0][0]] == words

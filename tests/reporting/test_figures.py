@@ -1,5 +1,6 @@
 """Figures show the numbers of the library: each test recomputes what a drawing holds."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -234,6 +235,17 @@ def test_infeasible_map_says_what_blocks(fits):
 def test_map_needs_a_reference(fits):
     with pytest.raises(UsageError, match="base_source_loss"):
         cl.figures.forgetting_map(fits["target"], None, **MODEL, max_target_loss=1.7)
+
+
+@pytest.mark.parametrize("away", [{}, {"replay": 0.8}, {"replay": 0.01}, {"tokens": 1e3}, {"tokens": 1e15}])
+def test_the_star_of_a_plan_lies_on_its_map(fits, away):
+    plan = cl.plan.min_tokens(fits["target"], fits["source"], **MODEL, **LIMITS, interval=None)
+    figure = cl.figures.forgetting_map(
+        fits["target"], fits["source"], plan=dataclasses.replace(plan, **away), **MODEL, **LIMITS, risks=()
+    )
+    (star,) = [trace for trace in figure.drawing.data if trace.name == "plan"]
+    for value, axis in ((np.log10(star.x[0]), figure.drawing.layout.xaxis), (star.y[0], figure.drawing.layout.yaxis)):
+        assert min(axis.range) <= value <= max(axis.range)
 
 
 def test_loss_curves_draw_the_schedule_on_the_same_steps(runs, fits):

@@ -176,9 +176,9 @@ def _map_grid(mix: FittedMix, plan: MixPlan | None, max_tokens: float) -> tuple[
         if "n_params" in loss.fit.data.columns:  # as many tokens per parameter as were run, at the planned size
             high = max(high, float((loss.fit.data["tokens"] / loss.fit.data["n_params"]).max()) * mix.n_params)
     if plan is not None and plan.tokens is not None:
-        # A plan that exists on paper only, at a million times the fitted tokens, would press the map into its corner.
-        low, high = min(low, plan.tokens / 2), max(high, 2 * min(plan.tokens, 1e3 * high))
-    return np.geomspace(low, max(high, max_tokens), COLUMNS), np.linspace(mix.low, mix.high, ROWS)
+        low, high = min(low, plan.tokens / 2), max(high, 2 * plan.tokens)
+    shares = [mix.low, mix.high, *([] if plan is None or plan.replay is None else [plan.replay])]
+    return np.geomspace(low, max(high, max_tokens), COLUMNS), np.linspace(min(shares), max(shares), ROWS)
 
 
 def _draw_limits(drawing: Drawing, mix: FittedMix, risks: Sequence[float], data: pd.DataFrame) -> list[str]:
