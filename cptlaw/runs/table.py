@@ -133,21 +133,26 @@ class Runs:
         raise UsageError(f"{self.label}: say which eval is meant, on= (--on EVAL), one of {', '.join(self.evals)}.")
 
     def with_inferred_role(self, eval: str) -> Runs:
-        """Return the runs with the role that an eval shows by its behaviour, where nobody has told it.
+        """Return the runs with the roles that an eval and those beside it show by their behaviour, where nobody told.
 
         The loss on the target corpus rises with replay between runs that are alike else, that on the source corpus
-        falls; where neither is clear the role stays ``"other"``. A fit is then the same whether its eval was named or
-        its role.
+        falls; where neither is clear, or several beside the eval show one role, that stays ``"other"``. A fit, which
+        reads the other loss too, is then the same whether evals were named or their roles, or one of these.
         """
         # A score is no loss of either corpus, and would be taken for one by laws of the other.
-        losses = set(self.evals) - set(self.scores)
-        if eval not in losses or self.role(eval) != "other":
+        losses = [name for name in self.evals if name not in self.scores]
+        eval = next((name for name in losses if eval == self.role(name)), eval)
+        taken = {self.role(name) for name in self.evals}
+        if eval not in losses or {"source", "target"} <= taken:
             return self
-        together = correlation_with_replay(self.on(eval).frame) or 0.0
-        role: Role = "target" if together > 0 else "source"
-        if abs(together) < CLEAR or any(self.role(other) == role for other in self.evals):
-            return self
-        return replace(self, roles={**self.roles, eval: role})
+        open_ = [name for name in losses if self.role(name) == "other"]
+        together = {name: correlation_with_replay(self.on(name).frame) or 0.0 for name in open_}
+        roles = dict(self.roles)
+        sides: tuple[tuple[Role, float], ...] = (("source", -1.0), ("target", 1.0))
+        for role, sign in sides:
+            shown = [name for name in open_ if sign * together[name] >= CLEAR and role not in taken]
+            roles |= dict.fromkeys([eval] if eval in shown else shown[: len(shown) == 1], role)
+        return replace(self, roles=roles)
 
     @property
     def scores(self) -> Mapping[str, str]:

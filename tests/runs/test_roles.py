@@ -24,6 +24,16 @@ def test_a_role_that_nobody_told_is_told_by_what_the_loss_does(law, name, role):
     assert by_name.params == by_role.params
 
 
+@pytest.mark.parametrize("told", [{}, {"target_eval": "fr"}, {"source_eval": "en"}])
+def test_both_roles_are_known_however_many_were_told(told):
+    """A fit to one loss reads the other one beside it, and is the same whichever of the two was named."""
+    for on in ("fr", "en"):
+        assert renamed(**told).with_inferred_role(on).roles == {"fr": "target", "en": "source"}
+    frame = renamed().frame.astype({"eval": str})
+    twice = pd.concat([frame, frame[frame["eval"] == "en"].assign(eval="en2")])
+    assert cl.read_runs(twice).with_inferred_role("fr").roles == {"fr": "target"}  # which of two it is nobody told
+
+
 def test_what_the_losses_do_not_tell_stays_open():
     runs = renamed()
     assert runs.with_inferred_role("fr").role("fr") == "target"
