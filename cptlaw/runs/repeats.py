@@ -43,13 +43,13 @@ def add_repeated_rows(frame: pd.DataFrame, is_eval_assumed: bool, problems: Prob
 
 
 def copies(frame: pd.DataFrame) -> pd.Series[bool]:
-    """Say which rows belong to runs that repeat another one to the last digit, in every column but the name, (n,)."""
+    """Say which rows belong to runs that repeat an earlier one to the last digit, in all but name and seed, (n,)."""
     # Texts as numbers: half a character has no bytes that could be hashed.
-    apart = frame.drop(columns="run").apply(
+    apart = frame.drop(columns=["run", "seed"], errors="ignore").apply(
         lambda column: column if pd.api.types.is_numeric_dtype(column) else pd.factorize(hashable(column))[0]
     )
     # The sum over the rows of a run, whatever their order; of 64 bits, so that no two runs meet by chance.
-    of_run = pd.util.hash_pandas_object(apart, index=False).groupby(frame["run"].to_numpy()).sum()
+    of_run = pd.util.hash_pandas_object(apart, index=False).groupby(frame["run"].to_numpy(), sort=False).sum()
     return frame["run"].isin(of_run.index[of_run.duplicated()])
 
 

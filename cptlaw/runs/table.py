@@ -162,7 +162,7 @@ class Runs:
     def without_copies(self) -> tuple[Runs, list[Finding]]:
         """Return the runs without those that repeat another one to the last digit, and what to say of them.
 
-        A rerun ends at another loss: one table twice is no more evidence than once.
+        A rerun ends at another loss, whatever its seed: one table twice is no more evidence than once.
         """
         copied = copies(self.frame)
         if not copied.any():
@@ -172,7 +172,7 @@ class Runs:
             f"{len(names)} runs repeat others in every digit and count once, as {names[0]!r} does "
             f"({int(copied.sum())} rows)."
         )
-        advice = "If they are runs of their own, say what tells them apart, as the column seed does."
+        advice = "No two seeds end at one loss: if they are runs of their own, give their losses with all digits."
         return self.keep(~copied.to_numpy(dtype=np.bool_)), [Finding("warning", "copied-runs", message, advice)]
 
     def with_roles(
