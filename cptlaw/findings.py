@@ -102,15 +102,22 @@ class Finding:
         return self.text()
 
 
-def said_by(fit: str, findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield what a fit found about itself, for where several fits are spoken of.
+def said_by(fits: Iterable[tuple[str, Iterable[Finding]]]) -> Iterator[Finding]:
+    """Yield what fits found about themselves under the names of their evals, what several found once.
 
     Examples
     --------
-    >>> [finding.message for finding in said_by("target fit", [Finding("info", "far", "row 1 lies far out.")])]
-    ['target fit: row 1 lies far out.']
+    >>> far = Finding("info", "far", "row 1 lies far out.")
+    >>> [finding.message for finding in said_by([("target", [far]), ("source", [far])])]
+    ['target and source fits: row 1 lies far out.']
     """
-    return (replace(finding, message=f"{fit}: {finding.message}") for finding in findings)
+    names: dict[Finding, list[str]] = {}
+    for name, findings in fits:
+        for finding in findings:
+            names.setdefault(finding, []).append(name)
+    for finding, of in names.items():
+        who = f"{' and '.join(dict.fromkeys(of))} fit{'s' if len(set(of)) > 1 else ''}"
+        yield replace(finding, message=f"{who}: {finding.message}")
 
 
 def by_severity(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -89,7 +89,9 @@ def works():
         return [cl.load_fit(folder / f"{role}.json") for role in ("target", "source")]
 
     def unrestrained():
-        return [cl.fit("ptpp-floor", runs, on=role, restraint="none") for role in ("target", "source")]
+        return [
+            cl.fit("ptpp-floor", runs, on=role, where="replay > 0", restraint="none") for role in ("target", "source")
+        ]
 
     todo = {
         "a law by name": lambda: cl.fit("ptpp-floor", runs, on="target"),

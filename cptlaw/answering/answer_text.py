@@ -63,7 +63,11 @@ def short_tables(answer: Answer) -> list[Table]:
     if answer.feasible is None:
         shown = tuple(row for row in answer.options if row["replay"] in SHORT_SHARES)
         return [replace(options_table(answer, shown), caption="", close=True)]
-    rows = [{**each, "instead": _instead(answer, each)} for each in answer.alternatives if each.get("name") in NAMED]
+    rows = [
+        {**each, "instead": _instead(each["name"], each["tokens"], answer.tokens)}
+        for each in answer.alternatives
+        if each.get("name") in NAMED
+    ]
     if not rows:
         return []
     name = answer.hardware.get("name", "")
@@ -84,11 +88,11 @@ def short_tables(answer: Answer) -> list[Table]:
     ]
 
 
-def _instead(answer: Answer, each: Mapping[str, Any]) -> str:
+def _instead(name: str, tokens: float, planned: float | None) -> str:
     """Return what an alternative is called; a safer run may be the cheapest of all, as less training forgets less."""
-    tokens, planned = (PLAN_FIELDS["tokens"].text(one) for one in (each["tokens"], answer.tokens))
-    less = each["name"] == "safer" and each["tokens"] < (answer.tokens or 0.0) and tokens != planned
-    return NAMED[each["name"]] + ", training less" * less
+    text = PLAN_FIELDS["tokens"].text
+    less = name == "safer" and planned is not None and tokens < planned and text(tokens) != text(planned)
+    return NAMED[name] + ", training less" * less
 
 
 def headline(answer: Answer) -> str:

@@ -55,7 +55,7 @@ def from_mixes(runs: Runs, question: Asked, where: str | None = None, seed: int 
     sure, plain = (planning.mix(fits, **given, **_risk_option(question, risk)) for risk in (question.risk, None))
     row = _planned_point(asked, sure if sure.feasible else plain)
     cells, trouble, kept = _at(row, runs, fits[goal[0]], sure)
-    of_fits = (item for one in fits.values() for item in said_by(f"{one.on} fit", one.findings))
+    of_fits = said_by((one.on, one.findings) for one in fits.values())
     blocking = None if sure.blocking is None else _answer_limit_names(sure.blocking)
     return Answer(
         question=asked.text,

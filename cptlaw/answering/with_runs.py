@@ -81,7 +81,7 @@ def from_runs(
     # Twice: with the probability that was asked for, and by the forecasts alone; the difference is the price of doubt.
     planned, even = (plan(asked, fits, risk, scores) for risk in (asked.risk, None))
     reachable, nearest = (None, None) if planned.feasible else nearest_mix(asked, fits, planned, scores)
-    of_fits = (item for one in (*fits.values(), *scores.values()) for item in said_by(f"{one.on} fit", one.findings))
+    of_fits = said_by((one.on, one.findings) for one in (*fits.values(), *scores.values()))
     findings = [*notes, *few, *of_scores, *map(in_answer, planned.findings), *of_fits]
     ends = [name + end for name in EXPECTED for end in ("", "_lo", "_hi")]
     # Where doubt leaves no mix, the runs that would lessen it are those for the mix of an even chance, or the nearest.

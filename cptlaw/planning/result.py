@@ -30,8 +30,7 @@ class Plan(Result):
     _fits: tuple[Forecaster, ...] = field(default=(), compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        of_fits = (one for fit in self._fits for one in said_by(f"{fit.on} fit", fit.findings))
-        grave = (one for one in of_fits if one.severity != "info")
+        grave = (one for one in said_by((fit.on, fit.findings) for fit in self._fits) if one.severity != "info")
         object.__setattr__(self, "findings", by_severity([*self.findings, *grave]))
 
 

@@ -167,8 +167,7 @@ def _cost_text(subject: Subject, devices: Hardware) -> str:
 def _page_findings(subject: Subject, forecasts: pd.DataFrame, suggestion: Suggestion | None) -> Iterator[Finding]:
     """Yield the findings about forecasts, fits, plan, data and suggestion."""
     yield from (finding for row in forecasts["findings"] for finding in row)
-    for fit in (*subject.fits, *subject.scores.values()):
-        yield from said_by(f"{fit.on} fit", fit.findings)
+    yield from said_by((fit.on, fit.findings) for fit in (*subject.fits, *subject.scores.values()))
     yield from () if subject.plan is None else subject.plan.findings
     yield from _other_data(subject.table, subject.fits)
     yield from () if suggestion is None else suggestion.findings
