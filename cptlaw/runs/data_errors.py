@@ -137,14 +137,14 @@ def _of_eval(runs: Runs, name: str, rows: pd.DataFrame) -> Iterator[Finding]:
     adapted, base = adapted_rows(rows), base_losses(rows)
     if len(adapted) < 2:
         return
-    for check in (_loss_units, _rounded):
-        yield from _made(check, name, adapted)
-    for check in (_token_units, _tokens_of_pre_training):
-        yield from _made(check, adapted)
-    for check, given in ((_equal, rows), (copies_of_bases, rows), (_still, adapted)):
-        if found := [*_made(check, name, given)]:
-            yield from found
-            return
+    yield from _made(_loss_units, name, adapted)
+    yield from _made(_rounded, name, adapted)
+    yield from _made(_token_units, adapted)
+    yield from _made(_tokens_of_pre_training, adapted)
+    copied = [*_made(_equal, name, rows)] or [*_made(copies_of_bases, name, rows)] or [*_made(_still, name, adapted)]
+    if copied:
+        yield from copied
+        return
     if runs.role(name) == "target" and (rising := [*_made(_rising, name, adapted)]):
         yield from rising
         return
