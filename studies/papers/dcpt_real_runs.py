@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 
 import cptlaw as cl
-from cptlaw.fitting.checking.requirements import requirements
+from studies.papers.requirements import requirements
 from studies.harness import write_result
 from studies.papers.dcpt_cross_domain import FORMS
 from studies.papers.dcpt_published_design import EVALS, LAWS, PUBLISHED

@@ -7,7 +7,7 @@ import pytest
 
 import cptlaw as cl
 from cptlaw.errors import DataError
-from cptlaw.fitting.checking.requirements import requirements
+from studies.papers.requirements import requirements
 from studies import simulate
 
 
