@@ -96,7 +96,7 @@ def test_allocate_bad_usage():
         ({"ptpp": 279}, "reads replay"),
         ({"replay": 0.5}, "reads ptpp"),
         ({"replay": 0.5, "ptpp": 279, "budget": "much"}, "not a number"),
-        ({"replay": 50, "ptpp": 279}, "Did you mean 50%"),
+        ({"replay": 50, "ptpp": 279}, "meant as 50%"),
     ):
         with pytest.raises(cl.UsageError, match=message):
             cl.plan.allocate(fit, **{"budget": 1e20, **options})
