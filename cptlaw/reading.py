@@ -254,7 +254,11 @@ def flatten(value: object, prefix: str = "", joint: str = ".") -> dict[str, obje
         return {prefix: value}
     result: dict[str, object] = {}
     for key, inner in value.items():
-        result |= flatten(inner, f"{prefix}{joint}{key}" if prefix else str(key), joint)
+        name = f"{prefix}{joint}{key}" if prefix else str(key)
+        if isinstance(inner, Mapping):
+            result |= flatten(inner, name, joint)
+        else:
+            result[name] = inner
     return result
 
 

@@ -112,10 +112,10 @@ def import_logs(
 
 
 def _can_be_checked(runs: Runs, on: str) -> bool:
+    if "metric" not in runs.frame.columns:
+        return True
     from cptlaw.forecasting.scores.joint import LEAST_ROWS
     from cptlaw.runs.metrics import is_score
 
     rows = runs.frame[runs.frame["eval"] == on]
-    return (
-        "metric" not in rows.columns or not rows["metric"].astype(object).map(is_score).any() or len(rows) >= LEAST_ROWS
-    )
+    return not rows["metric"].astype(object).map(is_score).any() or len(rows) >= LEAST_ROWS

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 import pandas as pd
@@ -27,6 +28,7 @@ from cptlaw.units import parse_quantity
 Floats = NDArray[np.float64]
 # Columns that hold until they change; all others count only at the step at which they were logged.
 _CARRIED = ("lr",)
+_OF_LINES = ("loss", "run", "eval", "step")  # what a record holds apart from its columns
 NEAR = 0.05  # of a run: how far beyond its last count of tokens their line is followed
 
 
@@ -178,22 +180,24 @@ def _known_values(**values: float | None) -> dict[str, object]:
 
 def _columns(record: Record, wanted: ImportOptions) -> dict[str, float]:
     """Return the columns of a runs table that a record tells: as asked, or under the words of the trainers."""
-    known: dict[str, float] = {}
-    for name, value in record.values.items():
-        column = canonical_name(name)
-        if column is not None and column not in ("loss", "run", "eval", "step") and COLUMNS[column].numeric:
-            known[column] = value
-    for column, names in (("lr", LR_NAMES), ("tokens", TOKENS_NAMES)):
-        value_of = first_of(record.values, names)
-        if value_of is not None:
-            known[column] = value_of
-    samples = first_of(record.values, SAMPLES_NAMES)
+    known = {column: record.values[name] for column, name in _columns_of(tuple(record.values)).items()}
     # Consumed samples are exact over restarts and changes of the batch, where steps are not.
-    if samples is not None and wanted.seq_length is not None:
+    if wanted.seq_length is not None and (samples := first_of(record.values, SAMPLES_NAMES)) is not None:
         known["tokens"] = samples * wanted.seq_length
     for column, metric in wanted.metrics.items():
         if metric in record.values:
             known[column] = record.values[metric]
+    return known
+
+
+@lru_cache(maxsize=1024)  # records of one kind have the same names
+def _columns_of(names: tuple[str, ...]) -> Mapping[str, str]:
+    """Return column -> the metric that holds it by the words of the trainers."""
+    named = {column: name for name in names if (column := canonical_name(name)) is not None}
+    known = {column: name for column, name in named.items() if column not in _OF_LINES and COLUMNS[column].numeric}
+    for column, words in (("lr", LR_NAMES), ("tokens", TOKENS_NAMES)):
+        if (name := next(filter(names.__contains__, words), None)) is not None:
+            known[column] = name
     return known
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,15 +86,17 @@ class History:
 
 def numbers_of(values: Mapping[str, object]) -> dict[str, float]:
     """Return what is a number, text such as ``"NaN"`` included; other text and lists are left out."""
-    result = {}
+    result: dict[str, float] = {}
     for name, value in values.items():
         # True would be read as 1, and a flag of a trainer as a metric.
-        if isinstance(value, bool) or not isinstance(value, int | float | str):
+        if isinstance(value, bool) or not isinstance(value, (int, float, str)):
             continue
         if isinstance(value, str) and name in STEP_NAMES:
             value = value.partition("/")[0]  # "50/500": the step, and the last one
-        with contextlib.suppress(ValueError, OverflowError):  # text, or a whole number beyond all bounds
+        try:
             result[name] = float(value)
+        except (ValueError, OverflowError):  # text, or a whole number beyond all bounds
+            continue
     return result
 
 

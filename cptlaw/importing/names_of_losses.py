@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from cptlaw.runs.tracker_names import VALIDATION
 
@@ -14,6 +15,7 @@ _LOSS_WORDS = frozenset("loss nll lm ce cross entropy set data metrics value avg
 _NOT_A_LOSS = frozenset("train ppl perplexity best min max samples aux balancing std soft".split()) | _BITS_WORDS
 # What training losses are called without the word train.
 _OF_TRAINING = frozenset(("loss", "lm loss", "lm_loss", "reduced_train_loss", "batch loss", "ce_loss"))
+# What a name is, is asked of every value that was logged: cached, for logs repeat few names.
 _WORD = re.compile(r"[A-Za-z0-9]+")
 
 
@@ -40,6 +42,7 @@ def eval_of(metric: str) -> str:
     return "validation" if any(word in _EVAL_WORDS for word in lower) else metric
 
 
+@cache
 def is_eval_loss(metric: str) -> bool:
     """Tell whether a metric is by its name a loss on a validation set.
 
@@ -54,6 +57,7 @@ def is_eval_loss(metric: str) -> bool:
     return bool(words & {"loss", "nll"}) and bool(words & _EVAL_WORDS) and not words & _NOT_A_LOSS
 
 
+@cache
 def is_eval_bits(metric: str) -> bool:
     """Tell whether a metric is by its name bits per byte of a validation set.
 
@@ -67,6 +71,7 @@ def is_eval_bits(metric: str) -> bool:
     return counts and bool(words & _EVAL_WORDS) and not words & (_NOT_A_LOSS - _BITS_WORDS)
 
 
+@cache
 def is_training_loss(metric: str) -> bool:
     """Tell whether a metric is by its name the loss of the batches that were trained on.
 
@@ -80,6 +85,7 @@ def is_training_loss(metric: str) -> bool:
     return metric.lower() in _OF_TRAINING or (named and not words & _EVAL_WORDS)
 
 
+@cache
 def is_loss_like(metric: str) -> bool:
     """Tell whether a metric is a loss of any kind, or counts what a loss counts."""
     words = {word.lower() for word in _words(metric)}

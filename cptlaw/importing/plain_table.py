@@ -33,6 +33,8 @@ OF_TRACKER = frozenset(
     "Name,State,Notes,User,Tags,Created,Updated,Runtime,Sweep,ID,Group,Host,Description,Commit,GitHub,Python,OS,"
     "Job Type,End Time,Start Time,GPU Count,GPU Type,_runtime,_timestamp,timestamp,id".split(",")
 )
+_MEASURED = {*STEP_NAMES, *TOKENS_NAMES, *SAMPLES_NAMES, "eval", "metric", "loss", "phase"}
+_NO_SETTINGS = OF_TRACKER.union(RUN_COLUMNS, _MEASURED)
 
 
 class PlainTable(Reader):
@@ -139,8 +141,7 @@ def _settings(flat: list[dict[str, object]]) -> dict[str, object]:
     result: dict[str, object] = {}
     for name in dict.fromkeys(name for row in flat for name in row):
         held = {str(row[name]): row[name] for row in flat if row.get(name) not in (None, "")}
-        measured = is_loss_like(name) or name in (*STEP_NAMES, *TOKENS_NAMES, *SAMPLES_NAMES, *RUN_COLUMNS, *OF_TRACKER)
-        if len(held) == 1 and not measured and name not in ("eval", "metric", "loss", "phase"):
+        if len(held) == 1 and name not in _NO_SETTINGS and not is_loss_like(name):
             result[name] = next(iter(held.values()))
     return result
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 
 from cptlaw.runs.schema import canonical_name, column_of
 from cptlaw.units import POWERS, WORDS
@@ -51,6 +52,7 @@ class Meaning:
     beyond: int
 
 
+@cache  # a folder of logs repeats its names in every run
 def meaning_of_name(name: str) -> Meaning | None:
     """Return what a name tells beyond its being an alias: a dotted, prefixed or suffixed one.
 

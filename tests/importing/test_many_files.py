@@ -1,11 +1,14 @@
-"""A folder of many files is walked through once, and each file is looked at once, however many formats there are."""
+"""A folder of many files is walked through once, each file is looked at once, and each name is understood once."""
 
+import json
 import os
+from collections import Counter
 
 import pytest
 
 import cptlaw as cl
-from cptlaw.importing import line_log, reader
+from cptlaw.importing import assemble, line_log, names_of_losses, reader
+from cptlaw.runs import tracker_names
 
 
 @pytest.fixture
@@ -39,3 +42,23 @@ def test_hidden_folders_hold_no_logs(folder):
     (folder / ".cache" / "a.json").write_text("{}")
     assert reader.files_below(folder, ["*.json"]) == []
     assert len(reader.files_below(folder, ["*.log", "notes.*"])) == 40
+
+
+def test_each_name_in_a_folder_of_logs_is_understood_once(tmp_path, monkeypatch):
+    asked = Counter()
+
+    def count(module, name):
+        original = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda of: asked.update([(name, str(of))]) or original(of))
+
+    count(names_of_losses, "_words")
+    count(tracker_names, "_without_unit")
+    count(assemble, "canonical_name")
+    for i in range(12):
+        (tmp_path / f"{i}").mkdir()
+        (tmp_path / f"{i}" / "args.json").write_text(json.dumps({"my_share": i / 10, "my_note": 3}))
+        rows = [{"step": step, "eval_zz_loss": 3.0 - step / 1000, "my_norm": 1.0 + step} for step in range(8)]
+        (tmp_path / f"{i}" / "log.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert len(cl.import_logs(tmp_path)) == 12 * 8
+    assert {"eval_zz_loss", "my_norm", "['my', 'share']"} <= {name for _, name in asked}
+    assert max(asked.values()) <= 4  # what is asked of a name: is it a loss, of what, and what else it means
