@@ -4,9 +4,10 @@
     python tests/counting.py --write    write that into tests/counts.yaml
 
 Counted are fits, evaluations of a law's objective in searches and polishes, the rows that these go over, how often
-studies are asked beside few runs, and files that are written. `tests/test_counts.py` holds each work to its count and
-a tenth more. Where the rounding of a processor's linear algebra decides how long a search takes, a count is the least
-and the most of several processors': `OPENBLAS_CORETYPE=Haswell python tests/counting.py` counts as another one.
+studies are asked beside few runs, or alone (outlooks), and files that are written. `tests/test_counts.py` holds each
+work to its count and a tenth more. Where the rounding of a processor's linear algebra decides how long a search takes,
+a count is the least and the most of several processors': `OPENBLAS_CORETYPE=Haswell python tests/counting.py` counts
+as another one.
 """
 
 import argparse
@@ -24,6 +25,7 @@ import cptlaw as cl
 from cptlaw import examples
 from cptlaw.fitting import study_prior
 from cptlaw.fitting.fit_cache import FITS
+from cptlaw.fitting.prior_fit import PriorFit
 from cptlaw.fitting.solving import varpro
 from cptlaw.fitting.solving.objective import Objective
 
@@ -35,6 +37,7 @@ OUT_OF_REACH = {"n_params": 124672, "ptpp": 279, "max_forgetting": "21%", "risk"
     "base_source_loss": 1.7293,
 }
 FEW = {"n_params": 1e6, "ptpp": 31, "tokens": "10M"}  # asked of four runs at 75K
+NO_RUNS = {"n_params": "8B", "ptpp": 1875, "target_tokens": "20B", "shift": "language"}
 POINT = "n_params=124672,tokens=1M,replay=25%,ptpp=279,lr_peak=3e-3"
 
 
@@ -44,7 +47,7 @@ def counted():
     counts = collections.Counter(fits=0, evaluations=0, rows=0)
     fitting = importlib.import_module("cptlaw.fitting.fit_rows")
     minimise, evaluate, search = fitting.minimise, Objective.evaluate, varpro._evaluate
-    conditioned = study_prior._conditioned
+    conditioned, outlook = study_prior._conditioned, PriorFit.outlook
 
     def counted_fit(*args, **how):
         counts["fits"] += 1
@@ -64,7 +67,12 @@ def counted():
         counts["studies"] += 1
         return conditioned(*asked)
 
+    def counted_outlook(self, points):
+        counts["outlooks"] += 1
+        return outlook(self, points)
+
     with (
+        mock.patch.object(PriorFit, "outlook", counted_outlook),
         mock.patch.object(study_prior, "_conditioned", counted_studies),
         mock.patch.object(fitting, "minimise", counted_fit),
         mock.patch.object(Objective, "evaluate", counted_polish),
@@ -108,6 +116,8 @@ def works():
         "a forecast from files": lambda: [fit.forecast(POINT) for fit in from_files()],
         "a plan from files": lambda: cl.plan.trade_off(*from_files(), **README),
         "a report from files": lambda: cl.report(runs, *from_files(), n_params=124672, ptpp=279, max_forgetting="25%"),
+        "an answer without runs": lambda: cl.answer(**NO_RUNS),
+        "the same and its figure": lambda: cl.plot(cl.answer(**NO_RUNS)),
     }
     FITS.clear()
     for name, work in todo.items():

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from cptlaw.answering import answer_text
 from cptlaw.findings import Finding
@@ -114,7 +115,7 @@ class Answer(Result):
     most_useful_option
         From few runs: the option not given that may narrow the answer most; ``None`` where none does by a tenth.
     along_replay
-        Without runs: a function from a share of replay to a row of `options`, at the plan's part of what there is.
+        Without runs: a function from shares of replay to rows of `options`, at the plan's part of what there is.
     findings, evidence
         What to doubt, the worst first; where the numbers come from.
     commands
@@ -187,7 +188,7 @@ class Answer(Result):
     _plan: MixPlan | CorporaPlan | None = field(default=None, repr=False, compare=False)
     _limits: Mapping[str, float] = field(default_factory=dict, repr=False, compare=False)
     searched: tuple[float, float] | None = field(default=None, repr=False, compare=False)
-    along_replay: Callable[[float], Mapping[str, float]] | None = field(default=None, repr=False, compare=False)
+    along_replay: Callable[[ArrayLike], list[dict[str, float]]] | None = field(default=None, repr=False, compare=False)
 
     @property
     def plan(self) -> MixPlan | CorporaPlan | None:

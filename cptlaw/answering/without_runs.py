@@ -26,6 +26,7 @@ from cptlaw.findings import Finding, Remedy
 from cptlaw.fitting.learned import forgetting_and_gain as studies
 from cptlaw.fitting.prior_fit import SHIFT_ASSUMED, KnownBase, PriorFit, prior_fit
 from cptlaw.laws.calculus import Array
+from cptlaw.laws.inputs import Columns
 from cptlaw.planning.mixes.repetition import effective_tokens
 from cptlaw.planning.result import flops_of
 from cptlaw.units import FEWEST_STEPS, ROW, format_percent, format_quantity
@@ -79,18 +80,17 @@ class Setting:
         """Peak rate of pre-training, as given or as is usual for the size."""
         return self.source.lr_pretrain
 
-    def points(self, replay: ArrayLike, tokens: ArrayLike, lr_peak: float | None = None) -> pd.DataFrame:
+    def points(self, replay: ArrayLike, tokens: ArrayLike, lr_peak: ArrayLike | None = None) -> Columns:
         """Return mixes as points of a forecast."""
-        model = {"n_params": self.n_params, "ptpp": self.ptpp, "lr_peak": lr_peak or self.lr_peak}
-        return pd.DataFrame({"replay": np.atleast_1d(replay), "tokens": np.atleast_1d(tokens)}, dtype=float).assign(
-            **model
-        )
+        mix = {"replay": np.atleast_1d(replay), "tokens": np.atleast_1d(tokens)}
+        rate = self.lr_peak if lr_peak is None else lr_peak
+        return Columns(mix, np.arange(len(mix["replay"]))).assign(n_params=self.n_params, ptpp=self.ptpp, lr_peak=rate)
 
-    def forgetting(self, replay: ArrayLike, tokens: ArrayLike, lr_peak: float | None = None) -> studies.Outlook:
+    def forgetting(self, replay: ArrayLike, tokens: ArrayLike, lr_peak: ArrayLike | None = None) -> studies.Outlook:
         """Return forgetting at mixes."""
         return self.source.outlook(self.points(replay, tokens, lr_peak))
 
-    def gain(self, replay: ArrayLike, tokens: ArrayLike, lr_peak: float | None = None) -> studies.Outlook:
+    def gain(self, replay: ArrayLike, tokens: ArrayLike, lr_peak: ArrayLike | None = None) -> studies.Outlook:
         """Return the gain of the target loss at mixes."""
         counted = tokens if self.unique is None else effective_tokens(tokens, replay, self.unique)
         return self.target.outlook(self.points(replay, counted, lr_peak))
@@ -105,7 +105,7 @@ def from_studies(question: Asked, shift: str | None) -> Answer:
         If the shift is unknown, or nothing says how many tokens there are.
     """
     setting = _base_model_setting(question, shift)
-    table = tuple(replay_row(setting, question, share) for share in SHARES)
+    table = tuple(replay_rows(setting, question, SHARES))
     knee = SHARES[_knee_index([row["forgetting"] for row in table])]
     limited = question.max_forgetting is not None or _least_gain(question) is not None
     plans = _best_and_cheapest(setting, question, question.risk or RISK) if limited else {}
@@ -117,8 +117,8 @@ def from_studies(question: Asked, shift: str | None) -> Answer:
         chosen |= {"cheapest": plans["cheapest"], "without_risk": {"feasible": True, **_mix_fields(even)}}
     elif limited:
         chosen |= _blocking_limit(setting, question)
-    at = plan or replay_row(setting, question, knee)
-    part = at["tokens"] / _affordable_tokens(question, at["replay"])  # a plan need not spend all that there is
+    at = plan or table[SHARES.index(knee)]
+    part = at["tokens"] / float(_affordable_tokens(question, at["replay"]))  # a plan need not spend all that there is
     read = setting.n_params * setting.ptpp
     batch = batches.recommend_batch(question.trained, read, at["tokens"], question.batch_tokens)
     pilots = next_pilots(setting, question, question.batch_tokens or batch["batch_tokens"])
@@ -138,7 +138,7 @@ def from_studies(question: Asked, shift: str | None) -> Answer:
         ),
         reference=_estimated_reference(setting),
         searched=(0.0, MOST_REPLAY),
-        along_replay=partial(_row_along_replay, setting, question, part),
+        along_replay=partial(_rows_along_replay, setting, question, part),
         next_runs=tuple(
             {
                 **{str(key): value for key, value in cell.items()},
@@ -175,29 +175,32 @@ def _base_model_setting(question: Asked, shift: str | None) -> Setting:
     return Setting(source, target, question.n_params, question.ptpp, peak, unique)
 
 
-def replay_row(setting: Setting, question: Asked, replay: float, tokens: float | None = None) -> dict[str, float]:
-    """Return a row of the table of replay: tokens, FLOPs, forgetting, fall of the target loss, and their intervals."""
-    spent = _affordable_tokens(question, replay) if tokens is None else tokens
-    lost, won = setting.forgetting(replay, spent), setting.gain(replay, spent)
-    row = {"replay": replay, "tokens": spent, "flops": flops_of(question.trained, spent)}
+def replay_rows(
+    setting: Setting, question: Asked, replay: ArrayLike, tokens: Array | None = None
+) -> list[dict[str, float]]:
+    """Return rows of the table of replay: tokens, FLOPs, forgetting, fall of the target loss, and their intervals."""
+    shares = np.asarray(replay, dtype=float)
+    spent = _affordable_tokens(question, shares) if tokens is None else tokens
+    lost, won = setting.forgetting(shares, spent), setting.gain(shares, spent)
+    columns = {"replay": shares, "tokens": spent, "flops": flops_of(question.trained, 1.0) * spent}
     for end, probability in (("", 0.5), ("_lo", 0.5 - INTERVAL / 2), ("_hi", 0.5 + INTERVAL / 2)):
-        row[f"forgetting{end}"] = float(lost.quantile(probability)[0])
-        row[f"target_gain{end}"] = float(won.fall(probability)[0])
+        columns |= {f"forgetting{end}": lost.quantile(probability), f"target_gain{end}": won.fall(probability)}
     if question.max_forgetting is not None:
-        row["probability"] = float(lost.probability_below(question.max_forgetting)[0])
-    return row
+        columns["probability"] = lost.probability_below(question.max_forgetting)
+    values = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in values]
 
 
-def _row_along_replay(setting: Setting, question: Asked, part: float, replay: float) -> dict[str, float]:
-    """Return the row of a share of replay at a part of the tokens that may be spent."""
-    return replay_row(setting, question, replay, part * _affordable_tokens(question, replay))
+def _rows_along_replay(setting: Setting, question: Asked, part: float, replay: ArrayLike) -> list[dict[str, float]]:
+    """Return the rows of shares of replay at a part of the tokens that may be spent."""
+    return replay_rows(setting, question, replay, part * _affordable_tokens(question, replay))
 
 
-def _affordable_tokens(question: Asked, replay: float) -> float:
-    """Return the tokens, replay included, that may be spent at a share of replay."""
+def _affordable_tokens(question: Asked, replay: ArrayLike) -> Array:
+    """Return the tokens, replay included, that may be spent at shares of replay, (n,)."""
     if question.target_tokens is not None:
-        return float((question.max_epochs or 1.0) * question.target_tokens / (1.0 - replay))
-    return float(question.spendable or 0.0)
+        return np.asarray((question.max_epochs or 1.0) * question.target_tokens / (1.0 - np.asarray(replay)))
+    return np.full(np.shape(replay), question.spendable or 0.0)
 
 
 def _knee_index(forgetting: list[float]) -> int:
@@ -216,7 +219,7 @@ def _best_and_cheapest(setting: Setting, question: Asked, risk: float) -> dict[s
     spent = np.geomspace(1.0, LEAST_TOKENS, 93)
 
     def tokens(replay: Array) -> Array:
-        return np.asarray(spent * np.array([_affordable_tokens(question, each) for each in replay]))
+        return spent * _affordable_tokens(question, replay)
 
     def keeps(replay: Array) -> Array:
         if question.max_forgetting is None:
@@ -240,10 +243,8 @@ def _best_and_cheapest(setting: Setting, question: Asked, risk: float) -> dict[s
     best = int(np.argmax(gain))
     enough = np.flatnonzero(gain >= NEARLY * gain[best])
     cheap = int(enough[np.argmin(tokens(high)[enough])])
-    result = {"best": best, "cheapest": cheap}
-    return {
-        name: replay_row(setting, question, float(high[at]), float(tokens(high)[at])) for name, at in result.items()
-    }
+    at = [best, cheap]
+    return dict(zip(("best", "cheapest"), replay_rows(setting, question, high[at], tokens(high)[at]), strict=True))
 
 
 def _least_gain(question: Asked) -> float | None:
@@ -260,11 +261,11 @@ def _blocking_limit(setting: Setting, question: Asked) -> dict[str, object]:
     blocking = "max-forgetting" if near is None else "max-target-loss"
     if near is None:
         replays = np.linspace(0.0, MOST_REPLAY, 100)
-        few = np.array([LEAST_TOKENS * _affordable_tokens(question, each) for each in replays])
+        few = LEAST_TOKENS * _affordable_tokens(question, replays)
         forgotten = setting.forgetting(replays, few).quantile(risk)
         place = int(np.argmin(forgotten))
         limit = float(forgotten[place])
-        near = replay_row(setting, question, float(replays[place]), float(few[place]))
+        (near,) = replay_rows(setting, question, replays[[place]], few[[place]])
     else:
         fall = float(setting.gain(near["replay"], near["tokens"]).fall(1.0 - risk)[0])
         limit = (question.base_target_loss or 0.0) * (1.0 - fall)
@@ -389,15 +390,17 @@ def next_pilots(setting: Setting, question: Asked, batch_tokens: float) -> pd.Da
         n_params, ptpp, replay, tokens, flops, lr_peak, gain: by which share the spread of forgetting falls with this
         run and those above it, on average over the shares of replay in the table.
     """
-    asked = setting.points(SHARES, [_affordable_tokens(question, share) for share in SHARES])
-    whole = _affordable_tokens(question, 0.0)
+    asked = setting.points(SHARES, _affordable_tokens(question, SHARES))
+    whole = float(_affordable_tokens(question, 0.0))
     lengths = sorted({min(max(share * whole, PILOT_STEPS * batch_tokens), whole) for share in PILOT_SHARES})
     mixes = [(replay, tokens) for replay in PILOT_REPLAYS for tokens in lengths]
-    of_mixes = [replay for replay, _ in mixes], [tokens for _, tokens in mixes]
-    cells = pd.concat([setting.points(*of_mixes, rate * setting.lr_peak) for rate in PILOT_RATES], ignore_index=True)
+    replays, spent = np.tile(mixes, (len(PILOT_RATES), 1)).T
+    rates = np.repeat(PILOT_RATES, len(mixes)) * setting.lr_peak
+    cells = pd.DataFrame(dict(setting.points(replays, spent, rates).columns))
     cells["flops"] = [flops_of(question.trained, tokens) for tokens in cells["tokens"]]
+    both = {name: np.concatenate([values, cells[name]]) for name, values in asked.columns.items()}
     joint = studies.learned("forgetting").joint(
-        "forgetting", setting.source.in_studies(pd.concat([asked, cells], ignore_index=True))
+        "forgetting", setting.source.in_studies(Columns(both, np.arange(len(asked) + len(cells))))
     )
     before = float(setting.source.outlook(asked).spread.mean())
     taken: list[int] = []

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from scipy import special
 
 from cptlaw.errors import DataError, UsageError
@@ -32,9 +33,9 @@ from cptlaw.fitting.study_prior import StudyPrior
 from cptlaw.laws.base import Role
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.combined_law import CombinedLaw
-from cptlaw.laws.inputs import Columns
+from cptlaw.laws.inputs import AnyRows, Columns, Points, as_rows
 from cptlaw.result import Line
-from cptlaw.runs.points import PointsLike, as_points
+from cptlaw.runs.points import PointsLike
 from cptlaw.units import format_quantity, parse_quantity
 
 Quantity = float | str | None  # a number, or text such as "8.1B"
@@ -55,6 +56,11 @@ SHIFT_ASSUMED = Finding(
     "Say what the new text is; models forget less where it is like the old one, more of another language.",
     remedy=Remedy("shift", "language"),
 )
+
+
+def _filled(values: Array, instead: ArrayLike) -> Array:
+    """Return values, (n,), with others where there are none."""
+    return np.where(np.isnan(values), instead, values)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -158,7 +164,7 @@ class PriorFit(Fit):
 
     # -- what it says --------------------------------------------------------------------------------------------------
 
-    def completed(self, frame: PointsLike) -> pd.DataFrame:
+    def completed(self, frame: Points) -> pd.DataFrame:
         """Return points with the model and the rate that they leave open.
 
         Raises
@@ -166,56 +172,56 @@ class PriorFit(Fit):
         UsageError
             If one has no tokens, no replay or no size.
         """
-        rows = as_points(frame)
-        said = {"n_params": self.n_params, "lr_peak": self.lr_peak, "ptpp": self.ptpp}
-        for name, value in said.items():
-            known = rows[name] if name in rows.columns else pd.Series(np.nan, index=rows.index)
-            rows = rows.assign(**{name: known.astype(float).fillna(np.nan if value is None else value)})
+        rows = as_rows(frame)
+        given = {name: np.asarray(rows[name], dtype=float) for name in INPUTS if name in rows.columns}
+        for name in ("n_params", "ptpp", "lr_peak"):
+            value = getattr(self, name)
+            given[name] = _filled(given.get(name, np.full(len(rows), np.nan)), np.nan if value is None else value)
         for name in ("n_params", "tokens", "replay"):
-            if name not in rows.columns or (name == "n_params" and rows[name].isna().any()):
+            if name not in given or (name == "n_params" and np.isnan(given[name]).any()):
                 raise UsageError(
                     f"points (--at): what studies say is asked at tokens, replay and n_params, and {name} is missing. "
                     f"Give it, as in n_params=8B,ptpp=1875,tokens=20B,replay=10%."
                 )
-        untrained = (rows["tokens"] <= 0) & rows["replay"].isna()  # a base model has no mix
-        rows = rows.assign(replay=rows["replay"].mask(untrained, 0.0))
-        if rows[["tokens", "replay"]].isna().any(axis=None):
+        untrained = given["tokens"] <= 0  # a base model has no mix
+        given["replay"] = np.where(untrained, _filled(given["replay"], 0.0), given["replay"])
+        if np.isnan([given["tokens"], given["replay"]]).any():
             raise DataError("points: tokens and replay must be numbers in every row. Fill them in, or drop the rows.")
-        usual = studies.TYPICAL_RATE * (
-            studies.typical_peak(rows["n_params"]) if self.study.lr_pretrain is None else self.study.lr_pretrain
-        )
-        return rows.assign(lr_peak=rows["lr_peak"].fillna(pd.Series(usual * np.ones(len(rows)), index=rows.index)))
+        typical = studies.typical_peak(given["n_params"]) if self.study.lr_pretrain is None else self.study.lr_pretrain
+        given["lr_peak"] = _filled(given["lr_peak"], studies.TYPICAL_RATE * typical)
+        return rows.assign(**{name: given[name] for name in ("n_params", "lr_peak", "ptpp", "replay")})
 
     @property
     def _outcome(self) -> studies.Outcome:
         return "forgetting" if self.role == "source" else "gain"
 
-    def in_studies(self, rows: pd.DataFrame) -> Columns:
+    def in_studies(self, rows: AnyRows) -> Columns:
         """Return points as `forgetting_and_gain` takes them; those without tokens with one."""
-        trained = rows.assign(tokens=rows["tokens"].where(rows["tokens"] > 0, 1.0))
-        return self.study.frame(trained.assign(ptpp=rows["ptpp"].fillna(USUAL_PTPP)))
+        tokens, ptpp = (np.asarray(rows[name], dtype=float) for name in ("tokens", "ptpp"))
+        trained = {"tokens": np.where(tokens > 0, tokens, 1.0), "ptpp": _filled(ptpp, USUAL_PTPP)}
+        return self.study.frame(Columns.of(rows).assign(**trained))
 
-    def outlook(self, points: PointsLike) -> studies.Outlook:
+    def outlook(self, points: Points) -> studies.Outlook:
         """Return forgetting, or the gain of a target loss, at points with tokens."""
-        rows = self.completed(points)
+        rows = self.completed(Columns.of(as_rows(points)))  # asked at every step of a search: no table is made
         result = studies.expected(self._outcome, self.in_studies(rows))
         per_budget = studies.learned(self._outcome).mean[studies.FEATURES.index("amplitude_budget")]
-        unsaid = abs(per_budget) * PTPP_SPREAD * rows["ptpp"].isna().to_numpy(dtype=float)
+        unsaid = abs(per_budget) * PTPP_SPREAD * np.isnan(rows["ptpp"])
         return replace(result, spread=np.hypot(result.spread, unsaid))
 
-    def _changes(self, rows: pd.DataFrame, probability: float) -> Array:
+    def _changes(self, rows: AnyRows, probability: float) -> Array:
         """Return a quantile of the log of the loss over the base model's, (n,)."""
         said = self.outlook(rows)
         if self.role == "source":
             change = np.log1p(np.maximum(said.quantile(probability), -0.999))
         else:
             change = -said.quantile(1.0 - probability)
-        return np.where(rows["tokens"].to_numpy(dtype=float) > 0, change, 0.0)
+        return np.where(np.asarray(rows["tokens"]) > 0, change, 0.0)
 
-    def base_losses(self, rows: pd.DataFrame) -> tuple[Array, Array]:
+    def base_losses(self, rows: AnyRows) -> tuple[Array, Array]:
         """Return the log of the base model's loss at points, (n,), and its standard deviation, (n,): 0 if known."""
-        size = rows["n_params"].to_numpy(dtype=float)
-        read = size * rows["ptpp"].fillna(USUAL_PTPP).to_numpy(dtype=float)
+        size, ptpp = (np.asarray(rows[name], dtype=float) for name in ("n_params", "ptpp"))
+        read = size * _filled(ptpp, USUAL_PTPP)
         large = np.maximum(size, LEAST_SIZE)
         fall = PUBLISHED["A"] / large ** PUBLISHED["alpha"]
         fall = fall + PUBLISHED["B"] / np.maximum(read, LEAST_SIZE) ** PUBLISHED["beta"]
@@ -227,10 +233,10 @@ class PriorFit(Fit):
         if self.base_loss is not None:
             own = np.isclose(size, size if self.n_params is None else self.n_params, rtol=SAME, atol=0)
             if self.ptpp is not None:
-                own &= np.isclose(rows["ptpp"].to_numpy(dtype=float), self.ptpp, rtol=SAME, atol=0)
+                own &= np.isclose(ptpp, self.ptpp, rtol=SAME, atol=0)
             loss, doubt = np.where(own, np.log(self.base_loss), loss), np.where(own, 0.0, doubt)
         if self.role == "source" and LOSS in rows.columns:
-            given = rows[LOSS].to_numpy(dtype=float)
+            given = np.asarray(rows[LOSS], dtype=float)
             loss = np.where(np.isnan(given), loss, np.log(given))
             doubt = np.where(np.isnan(given), doubt, 0.0)
         return loss, np.asarray(doubt)

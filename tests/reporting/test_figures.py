@@ -313,7 +313,7 @@ def test_without_runs_forgetting_and_gain_are_drawn_as_the_answer_has_them():
     question = {"n_params": "8B", "ptpp": 1875, "target_tokens": "20B", "shift": "language"}
     answer = cl.answer(**question, max_forgetting="5%")
     figure = cl.plot(answer)
-    row = answer.along_replay(answer.replay)
+    (row,) = answer.along_replay([answer.replay])
     for name in ("tokens", "forgetting", "forgetting_lo", "forgetting_hi"):
         assert row[name] == pytest.approx(getattr(answer, name))
     stars = {round(float(trace.y[0]), 9) for trace in figure.drawing.data if trace.name == "plan"}

@@ -44,7 +44,7 @@ def forgetting_and_gain(answer: Any) -> Figure:
     """
     if answer.along_replay is None:
         raise UsageError("forgetting and gain are drawn of an answer without runs. Take cl.plot(answer) for others.")
-    data = pd.DataFrame([answer.along_replay(float(share)) for share in HIGHEST * np.linspace(0.0, 1.0, PLACES) ** 2])
+    data = pd.DataFrame(answer.along_replay(HIGHEST * np.linspace(0.0, 1.0, PLACES) ** 2))
     drawing = blank_drawing()
     for field, name, place in CURVES:
         low, high = (data[field + end].to_numpy() for end in ("_lo", "_hi"))
@@ -62,7 +62,7 @@ def forgetting_and_gain(answer: Any) -> Figure:
         text = f"forgetting at most {format_percent(limit)}"
         add_limit(drawing, limit, (0.0, HIGHEST), text)
     if answer.feasible:
-        plan = answer.along_replay(answer.replay)
+        (plan,) = answer.along_replay([answer.replay])
         for field, *_ in CURVES:
             drawing.add_scatter(
                 x=[answer.replay],
