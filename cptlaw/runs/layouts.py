@@ -159,12 +159,13 @@ def _mapped(
         cells = raw.frame[name]
         if name in texts or pd.api.types.is_numeric_dtype(cells):
             continue
-        empty = np.array([_is_missing(one) or str(one).strip().lower() in MISSING_WORDS for one in cells], dtype=bool)
-        known = {cell.strip(): form.fullmatch(cell) for cell in texts_in(cells[~empty])}
+        said = [cell for cell in texts_in(cells) if cell.strip().lower() not in MISSING_WORDS]
+        known = {cell.strip(): form.fullmatch(cell) for cell in said}
         read = {cell: value(match) for cell, match in known.items() if match}
-        unread = len(read) < len(known) or None in read.values() or (empty & ~untrained).any()
-        if read and not (whole and unread):
-            columns[name] = with_cells(cells, read)
+        unread = len(read) < len(known) or None in read.values()
+        if not read or (whole and (unread or any(map(_says_nothing, cells[~untrained])))):
+            continue
+        columns[name] = with_cells(cells, read)
     if not columns:
         return raw
     return raw.reshaped(raw.frame.assign(**columns), note.format(join_names(map(repr, columns))))
@@ -214,3 +215,7 @@ def without_unfinished(raw: RawTable) -> RawTable:
 
 def _is_missing(cell: Any) -> bool:
     return cell is None or (pd.api.types.is_scalar(cell) and bool(pd.isna(cell)))
+
+
+def _says_nothing(cell: Any) -> bool:
+    return _is_missing(cell) or str(cell).strip().lower() in MISSING_WORDS

@@ -153,9 +153,9 @@ def _checked_text(result: pd.Series, column: Column, problems: Problems) -> pd.C
 
 def _assume_missing(data: dict[Hashable, object], rows: pd.Index) -> tuple[str, ...]:
     """Fill in the columns ``run`` and ``eval`` where they are not there, and return which these are."""
-    made = {"run": pd.Series([f"row-{row}" for row in rows]), "eval": pd.Series("target", index=rows)}
-    assumed = tuple(name for name in made if name not in data)
-    data |= {name: to_text(made[name]) for name in assumed}
+    assumed = tuple(name for name in ("run", "eval") if name not in data)
+    for name in assumed:
+        data[name] = to_text(pd.Series([f"row-{row}" if name == "run" else "target" for row in rows]))
     return assumed
 
 

@@ -5,7 +5,7 @@ import pytest
 from facts import lacks, refused
 
 from cptlaw.errors import DataError, UsageError
-from cptlaw.runs import read_runs
+from cptlaw.runs import layouts, read_runs, validate
 
 
 def test_budget_follows_from_the_tokens_of_pretraining():
@@ -217,3 +217,15 @@ def test_runs_of_different_halves_of_a_character_stay_apart(tmp_path):
         '{"run": "x\\ud83d", "tokens": "1B", "loss": 2}\n{"run": "x\\ud83e", "tokens": "2B", "loss": 3}\n'
     )
     assert read_runs(tmp_path / "log.jsonl").frame["run"].tolist() == ["x\\ud83d", "x\\ud83e"]
+
+
+def test_columns_of_many_cells_are_gone_through_by_their_different_texts(monkeypatch):
+    asked = []
+    monkeypatch.setattr(layouts, "_is_missing", lambda cell: asked.append(cell) or cell is None or cell != cell)
+    monkeypatch.setattr(validate, "to_text", lambda cells, made=validate.to_text: asked.extend(cells) or made(cells))
+    frame = pd.DataFrame({"run": [f"r{i}" for i in range(200)], "eval": "target", "loss": "2.5 ± 0.1", "tokens": 1e6})
+    frame = frame.assign(replay=[i / 200 for i in range(200)], **{f"note {i}": ["a", None] * 100 for i in range(30)})
+    runs = read_runs(frame)
+    assert (runs.frame["loss"] == 2.5).all()
+    assert len(asked) < 3 * len(frame)  # names of runs and evals, each once; no cell of the notes
+    assert not [cell for cell in asked if str(cell).startswith("row-")]
