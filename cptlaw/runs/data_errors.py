@@ -469,21 +469,23 @@ def _budgets(frame: pd.DataFrame) -> Iterator[Finding]:
     told = [str(one) for one in base.columns if one not in NAMES and _tells_apart(base[one])]
     but_seeds = [one for one in told if one != "seed"]
     for columns, most in ((told, BASES_DIFFER), (but_seeds, SEEDS_DIFFER)):
-        for (name, *_), rows in base.groupby(["eval", "ptpp", *columns], observed=True, dropna=False):
-            loss = rows["loss"].to_numpy(dtype=float)
-            if len(rows) > 1 and loss.max() / loss.min() - 1.0 > most:
-                first = join_names([f"{value:.4g}" for value in np.sort(loss)], 4)
-                yield Finding(
-                    "warning",
-                    "bases-not-told-apart",
-                    f"{len(loss)} base models of ptpp {format_quantity(float(rows['ptpp'].iloc[0]))} have {name!r} "
-                    f"losses from {loss.min():.4g} to {loss.max():.4g} ({first}), and no column"
-                    f"{'' if columns == told else ' but seed, which never makes so much,'} tells them apart.",
-                    "Give each its own ptpp (pre-training tokens per parameter), and what else they differ in; look "
-                    "whether losses stand in the rows of their models.",
-                    data={"eval": str(name), "losses": np.sort(loss).tolist()},
-                )
-                return
+        models = base.groupby(["eval", "ptpp", *columns], observed=True, dropna=False)
+        apart = models["loss"].transform("max") / models["loss"].transform("min") - 1.0
+        number, wide = models.ngroup().to_numpy(), (apart > most).to_numpy()
+        if wide.any():
+            rows = base[number == number[wide].min()]
+            name, loss = str(rows["eval"].iloc[0]), np.sort(rows["loss"].to_numpy(dtype=float))
+            yield Finding(
+                "warning",
+                "bases-not-told-apart",
+                f"{len(loss)} base models of ptpp {format_quantity(float(rows['ptpp'].iloc[0]))} have {name!r} "
+                f"losses from {loss[0]:.4g} to {loss[-1]:.4g} ({join_names([f'{each:.4g}' for each in loss], 4)}), and "
+                f"no column{'' if columns == told else ' but seed, which never makes so much,'} tells them apart.",
+                "Give each its own ptpp (pre-training tokens per parameter), and what else they differ in; look "
+                "whether losses stand in the rows of their models.",
+                data={"eval": name, "losses": loss.tolist()},
+            )
+            return
 
 
 def _tells_apart(column: pd.Series) -> bool:

@@ -6,12 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from facts import refused
+from pandas.core.groupby import DataFrameGroupBy
 from spoilt import IN_PARTS, MISTAKES, cases
 
 import cptlaw as cl
 from cptlaw.cli import main
 from cptlaw.errors import DataError
-from cptlaw.runs.data_errors import data_errors
+from cptlaw.runs.data_errors import _budgets, data_errors
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 IN_CI = 100  # of the thousand of `make fuzz`
@@ -201,3 +202,14 @@ def test_runs_that_were_stopped_at_one_target_loss_are_no_error(frame):
 def test_a_table_without_inputs_is_let_through():
     rows = pd.DataFrame({"run": ["a", "b", "c"], "eval": "target", "loss": [3.0123, 2.0456, 2.5789]})
     assert data_errors(cl.read_runs(rows)) == ()
+
+
+def test_base_models_are_compared_in_one_pass_over_the_rows(monkeypatch):
+    asked = []
+    one_by_one = DataFrameGroupBy.__iter__
+    monkeypatch.setattr(DataFrameGroupBy, "__iter__", lambda groups: asked.append(groups) or one_by_one(groups))
+    base = pd.DataFrame(
+        {"run": list("abcd"), "eval": "source", "tokens": 0.0, "n_params": 1e9, "ptpp": [20.0, 20.0, 50.0, 50.0]}
+    )
+    (found,) = _budgets(base.assign(loss=[2.0, 2.01, 2.1, 3.0]))
+    assert (found.code, found.data["losses"], asked) == ("bases-not-told-apart", [2.1, 3.0], [])
