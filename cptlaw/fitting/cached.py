@@ -35,6 +35,9 @@ class HasMembers(HasCache, Protocol):
     def members(self) -> Sequence[object]:
         """The laws with their weights, or the losses below a score."""
 
+    def roll_out(self) -> None:
+        """Compute what its file keeps of rollouts."""
+
 
 FitWithCache = TypeVar("FitWithCache", bound=HasCache)
 More = TypeVarTuple("More")
@@ -51,6 +54,11 @@ def cached(
         return cached_in(fit._cache, _key(function, *more), partial(function, fit, *more))
 
     return known
+
+
+def if_known(function: Callable[[FitWithCache], Stat], fit: FitWithCache) -> Stat | None:
+    """Return the result of a `cached` function of a fit where it was computed, else None."""
+    return cast("Stat | None", cast(FitWithCache, fit._cache.get(ORIGINAL, fit))._cache.get(_key(function)))
 
 
 def cache_with(function: Callable[[FitWithCache], Stat], result: Stat) -> Cache:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.findings import Finding
+from cptlaw.fitting.cached import if_known
 from cptlaw.fitting.fit import Fit, HalfWidths
 from cptlaw.fitting.members import Member
 from cptlaw.fitting.rollouts import Rollout
@@ -153,11 +154,15 @@ class LawFit(LawOnRows, Fit):
             **({"learned": list(self.learned)} if self.learned else {}),
         }
 
+    def roll_out(self) -> None:
+        """Roll the law out inside its rows, so that a forecast from its file does not."""
+        if self.n_points:
+            inner_rollouts(self)
+
     @property
     def _inner_rollout_fields(self) -> dict[str, object]:
-        """What its file holds so that a forecast rolls nothing out."""
-        error = inner_rollouts(self).error if self.n_points else np.zeros(0)
-        return {"inner_errors": error.tolist()} if np.isfinite(error).all() else {}
+        known = if_known(inner_rollouts, self)
+        return {} if known is None or not np.isfinite(known.error).all() else {"inner_errors": known.error.tolist()}
 
     @property
     def title(self) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from cptlaw.errors import UsageError
+from cptlaw.fitting.cached import fits_in
 from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.fitting.provenance import Provenance
 from cptlaw.laws import LAWS, Law
@@ -71,6 +72,9 @@ class Saved(Result, Forecaster):
         """Return what the file holds beside what all files of fits hold."""
         raise NotImplementedError
 
+    def roll_out(self) -> None:
+        """Compute what its file keeps of rollouts: of a law alone."""
+
     def document(self) -> dict[str, object]:
         """Return all that the file holds: the format that `cptlaw.load_fit` looks for, content, and rows."""
         return {
@@ -78,6 +82,7 @@ class Saved(Result, Forecaster):
             "format_version": FORMAT_VERSION,
             "cptlaw_version": version(),
             **self.content(),
+            "findings": [one.to_file() for one in self.findings],
             "role": self.role,
             "provenance": dict(self.provenance),
             # What a curve law reads off schedules is computed again from these when the fit is loaded.
@@ -86,7 +91,9 @@ class Saved(Result, Forecaster):
         }
 
     def text(self) -> str:
-        """Return the content of its file."""
+        """Return the content of its file, with all that a forecast from it needs."""
+        for one in fits_in(self):
+            one.roll_out()
         # No NaN: it is no JSON, and a fit whose numbers are not finite must not be kept.
         return json.dumps(self.document(), allow_nan=False)
 

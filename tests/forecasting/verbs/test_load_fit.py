@@ -1,6 +1,7 @@
 """Fits are read back as they were written, and damaged files are refused in words."""
 
 import json
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -9,6 +10,7 @@ from counting import counted
 
 import cptlaw as cl
 from cptlaw.errors import DataError
+from cptlaw.findings import Finding
 
 
 def test_fit_files_round_trip(tmp_path):
@@ -48,6 +50,16 @@ def test_a_file_keeps_what_a_forecast_needs(tmp_path):
         with counted() as counts:
             pd.testing.assert_frame_equal(cl.load_fit(path).forecast(point), forecast, check_exact=True)
         assert counts["evaluations"] > 10
+
+
+def test_a_file_keeps_how_serious_findings_are(tmp_path):
+    """Of several findings of one code the most serious one is shown, also after the file."""
+    found = [Finding("info", "far", f"row {degree}", degree=degree) for degree in (1.0, 3.0, 2.0)]
+    fitted = replace(cl.fit("chinchilla", design("chinchilla"), on="target", restraint="none"), findings=tuple(found))
+    loaded = cl.load_fit(fitted.save(tmp_path / "fit.json"))
+    assert [one.degree for one in loaded.findings] == [1.0, 3.0, 2.0]
+    with pytest.raises(ValueError, match="no finding"):
+        Finding("info", "far", "row 1", degree="1")
 
 
 @pytest.mark.parametrize(
