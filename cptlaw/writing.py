@@ -303,6 +303,27 @@ def make_folder(folder: str | Path) -> Path:
     return folder
 
 
+def cache_folder() -> Path:
+    """Return the user's own local folder for what can be made or fetched again.
+
+    That is ``CPTLAW_CACHE``, or ``cptlaw`` in the user's cache folder, where nobody else may read or write.
+
+    Raises
+    ------
+    DataError
+        If the latter belongs to another user, or no folder can be made there.
+    """
+    if os.environ.get("CPTLAW_CACHE"):
+        return make_folder(os.environ["CPTLAW_CACHE"])
+    usual = os.environ.get("LOCALAPPDATA") or os.path.join(os.path.expanduser("~"), ".cache")
+    folder = make_folder(os.path.join(os.environ.get("XDG_CACHE_HOME") or usual, "cptlaw"))
+    if hasattr(os, "getuid"):  # Windows keeps users apart by itself
+        if folder.stat().st_uid != os.getuid():
+            raise DataError(f"{folder} belongs to another user. Give CPTLAW_CACHE a folder of your own.")
+        folder.chmod(0o700)
+    return folder
+
+
 def csv_text(frame: pd.DataFrame, **options: Any) -> str:
     """Return a table as CSV in which no cell of text is a formula for a spreadsheet.
 

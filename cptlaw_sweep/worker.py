@@ -10,10 +10,9 @@ import threading
 import time
 import traceback
 from collections.abc import Mapping
-from pathlib import Path
 
-from cptlaw.errors import DataError, UsageError
-from cptlaw.writing import make_folder
+from cptlaw.errors import UsageError
+from cptlaw.writing import cache_folder
 from cptlaw_sweep.jobs import Job
 from cptlaw_sweep.store import Store
 
@@ -90,27 +89,6 @@ def silence_libraries() -> None:
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     logging.getLogger("accelerate").setLevel(logging.ERROR)
-
-
-def cache_folder() -> Path:
-    """Return the user's own local folder for texts and models of a store that is elsewhere.
-
-    That is ``CPTLAW_CACHE``, or ``cptlaw`` in the user's cache folder, where nobody else may read or write.
-
-    Raises
-    ------
-    DataError
-        If the latter belongs to another user.
-    """
-    if os.environ.get("CPTLAW_CACHE"):
-        return make_folder(os.environ["CPTLAW_CACHE"])
-    general = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    folder = make_folder(os.path.join(general, "cptlaw"))
-    if hasattr(os, "getuid"):  # Windows keeps users apart by itself
-        if folder.stat().st_uid != os.getuid():
-            raise DataError(f"{folder} belongs to another user. Give CPTLAW_CACHE a folder of your own.")
-        folder.chmod(0o700)
-    return folder
 
 
 def run_in_processes(job: Job, store: Store, processes: int) -> None:

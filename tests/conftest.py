@@ -17,6 +17,8 @@ from studies.__main__ import studies
 settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any-machine")
 
+os.environ["CPTLAW_NO_CACHE"] = "1"  # what the user of this machine fitted is no test's
+
 FITS.most_fits = 2_000  # of all tests of a process, where a session of a user has a few dozen
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from cptlaw.cli import complete
-from cptlaw.cli.output import JSON, STRICT, VERBOSITY, show_notes, wants_json
+from cptlaw.cli.output import JSON, NO_CACHE, STRICT, VERBOSITY, show_notes, wants_json
 from cptlaw.units import parse_pairs, parse_quantity
 
 if TYPE_CHECKING:
@@ -54,6 +54,15 @@ def _store_flag(key: str) -> Callable[[click.Context, click.Parameter, bool], No
 loudness = option_group(
     click.option("-v", "--verbose", is_flag=True, expose_value=False, callback=_loudness, help="Every finding."),
     click.option("-q", "--quiet", is_flag=True, expose_value=False, callback=_loudness, help="The answer alone."),
+    click.option(
+        "--no-cache",
+        is_flag=True,
+        envvar="CPTLAW_NO_CACHE",
+        hidden=True,
+        expose_value=False,
+        callback=_store_flag(NO_CACHE),
+        help="Neither read nor keep fits of other commands.",
+    ),
 )
 as_json = option_group(
     click.option(
@@ -298,6 +307,11 @@ def read_table(runs: str, options: dict[str, Any]) -> Runs:
                 show_notes([f"kept in {kept}"])
     table = read_runs(runs, **given)
     show_notes(table.notes)
+    context = click.get_current_context()
+    if not context.meta.get(NO_CACHE, True):
+        from cptlaw.cli.kept_fits import kept_fits
+
+        context.with_resource(kept_fits())
     return table
 
 

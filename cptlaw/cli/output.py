@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 FOUND_ERRORS = 4
 INFEASIBLE = 3
-# Where a command keeps what its options say about showing: -q (-1) and -v (1), --json, --strict.
-VERBOSITY, JSON, STRICT = "cptlaw.verbosity", "cptlaw.json", "cptlaw.strict"
+# Where a command keeps what its options say about showing: -q (-1) and -v (1), --json, --strict, --no-cache.
+VERBOSITY, JSON, STRICT, NO_CACHE = "cptlaw.verbosity", "cptlaw.json", "cptlaw.strict", "cptlaw.no-cache"
 MORE = "-v shows all"
 WIDTH = 92  # characters of a line in a pipe
 

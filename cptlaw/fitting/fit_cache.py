@@ -33,10 +33,16 @@ class FitCache:
     ----------
     most_fits, most_rows, in_all
         How many are kept, of tables of how many rows, and how many rows they hold together.
+
+    Attributes
+    ----------
+    look_up
+        Where a fit that is not known here may be kept: takes the digest of what is asked, of 20 bytes.
     """
 
     def __init__(self, most_fits: int = MOST_FITS, most_rows: int = MOST_ROWS, in_all: int = IN_ALL) -> None:
         self.most_fits, self.most_rows, self.in_all = most_fits, most_rows, in_all
+        self.look_up: Callable[[bytes], Any] | None = None
         self._fits: OrderedDict[bytes, tuple[Any, int]] = OrderedDict()
         self._lock = threading.Lock()  # the app answers several questions at a time
 
@@ -60,12 +66,18 @@ class FitCache:
                 self._fits.move_to_end(key)
                 known: Fitted = copied(self._fits[key][0])
                 return known
-        result = fit()
+        kept: Fitted | None = self.look_up(key) if self.look_up else None
+        result = fit() if kept is None else kept
         with self._lock:
             self._fits[key] = result, sum(len(one.data) for one in fits_in(result))
             while len(self._fits) > self.most_fits or sum(rows for _, rows in self._fits.values()) > self.in_all:
                 self._fits.popitem(last=False)
         return copied(result)
+
+    def known(self) -> dict[bytes, Any]:
+        """Return what is kept, by the digest of what was asked: the originals, with all that was computed of them."""
+        with self._lock:
+            return {key: made for key, (made, _) in self._fits.items()}
 
     def clear(self) -> None:
         """Forget all fits, as where what is fitted was changed in the code, or a fit is to be timed."""
@@ -79,6 +91,7 @@ FITS = FitCache()
 def _digest(table: Runs | TrainingRows, asked: tuple[object, ...]) -> bytes | None:
     """Return what tells a question to a table from all others; None where it holds what has no bytes."""
     about = [getattr(table, one.name) for one in fields(table) if one.name != "frame"]
+    about = [sorted(one) if isinstance(one, frozenset) else one for one in about]  # a set has another order each time
     columns = chain.from_iterable((name, column.array) for name, column in table.frame.items())
     digest = hashlib.blake2b(digest_size=20)
     try:

@@ -6,8 +6,8 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from cptlaw.errors import DataError
+from cptlaw.writing import cache_folder
 from cptlaw_sweep.store import Store
-from cptlaw_sweep.worker import cache_folder
 
 
 def put(url, tmp_path, content):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from cptlaw.errors import DataError
 from cptlaw.fitting.auto.auto_file import auto_from
@@ -43,18 +45,23 @@ def load_fit(path: str | Path) -> LawFit | Average | ScoreFit | PriorFit:
         raise DataError(f"{error} It is not a readable fit; {how}.") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise DataError(f"{path}: this JSON is not a cptlaw fit. Expected a file from `cptlaw fit ... -o FIT.json`.")
+    return fit_of(document, str(path))
+
+
+def fit_of(document: Mapping[str, Any], label: str) -> LawFit | Average | ScoreFit | PriorFit:
+    """Return the fit that the document of a file holds, see `load_fit`; `label` stands for it in messages."""
     version = document.get("format_version")
     # Before anything else is looked at: a newer file may well hold what looks damaged to this version.
     if isinstance(version, int | float) and version > FORMAT_VERSION:
         raise DataError(
-            f"{path}: written by cptlaw {document.get('cptlaw_version')} in a newer format; update cptlaw to read it."
+            f"{label}: written by cptlaw {document.get('cptlaw_version')} in a newer format; update cptlaw to read it."
         )
     if document.get("law") not in ("auto", SPEC) and "ways" not in document:
-        return fit_from(document, str(path))
+        return fit_from(document, label)
     try:
         if document.get("law") == SPEC:
             return prior_from(document)
         # Told by what they hold; the files of averages and of scores have fits of single laws inside.
-        return (score_from if "ways" in document else auto_from)(document, str(path))
+        return (score_from if "ways" in document else auto_from)(document, label)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise damaged(path, error) from None
+        raise damaged(Path(label), error) from None
