@@ -18,13 +18,13 @@ from typing import Any
 
 import click
 import yaml
+from calculator_numbers import numbers_js
 from curves import card_curve
 from equations import NoEquationError, mathml
 from mkdocs.structure.files import File, Files
 
 import cptlaw
 from cptlaw import examples, planning
-from cptlaw.answering.calculator import numbers_js
 from cptlaw.cli import commands
 from cptlaw.laws import LAWS, Law, describe, law
 from cptlaw.laws.parameters import option_text

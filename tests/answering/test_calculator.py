@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import cptlaw as cl
-from cptlaw.answering.calculator import numbers_js
 from cptlaw.fitting.learned import forgetting_and_gain as studies
+from docs.calculator_numbers import numbers_js
 
 ROOT = Path(__file__).parents[2]
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

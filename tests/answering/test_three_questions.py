@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import cptlaw as cl
-from cptlaw.answering.calculator import numbers_js
+from docs.calculator_numbers import numbers_js
 
 pytest.importorskip("flask", reason="the app needs Flask: pip install 'cptlaw[app]'")
 sync_api = pytest.importorskip("playwright.sync_api", reason="browser tests need Playwright: pip install 'cptlaw[dev]'")
