@@ -75,21 +75,15 @@ class Finding:
     def __post_init__(self) -> None:
         if isinstance(self.remedy, Mapping):  # as files hold it
             object.__setattr__(self, "remedy", Remedy(**self.remedy))
-        texts = (self.code, self.message, self.advice)
-        typed = isinstance(self.degree, int | float) and all(isinstance(text, str) for text in texts)
-        if self.severity not in SEVERITIES or not typed:
-            raise ValueError(f"no finding: {self.severity!r}, {texts!r}")
-        if not isinstance(self.data, Mapping) or not isinstance(self.remedy, Remedy | None):
-            raise ValueError(f"no finding: data {self.data!r}, remedy {self.remedy!r}")
+        held = (self.code, self.message, self.advice, self.degree, self.data, self.remedy)
+        kinds = (str, str, str, int | float, Mapping, Remedy | None)
+        if self.severity not in SEVERITIES or not all(map(isinstance, held, kinds)):
+            raise ValueError(f"no finding: {self.severity!r}, {held!r}")
 
     def to_dict(self) -> dict[str, object]:
         """Return the finding as plain fields, ready for JSON."""
         values = {"severity": self.severity, "code": self.code, "message": self.message, "advice": self.advice}
         return {**values, "data": dict(self.data), "remedy": None if self.remedy is None else asdict(self.remedy)}
-
-    def to_file(self) -> dict[str, object]:
-        """Return all that it is made of, ready for JSON, how serious it is among others of its code included."""
-        return self.to_dict() | {"degree": self.degree}
 
     def advice_text(self, words: Wording = in_python) -> str:
         """Return the advice with the remedy behind it, written as a surface writes options."""

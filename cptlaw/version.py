@@ -1,6 +1,7 @@
 """The version of the package, as files, seals and manifests record it."""
 
 import platform
+from contextlib import suppress
 from importlib import metadata
 
 
@@ -16,8 +17,6 @@ def versions(packages: tuple[str, ...]) -> dict[str, str]:
     """Return the versions of the package, of Python, and of those of some packages that are installed."""
     result = {"cptlaw": version(), "python": platform.python_version()}
     for name in packages:
-        try:
+        with suppress(metadata.PackageNotFoundError):
             result[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
     return result

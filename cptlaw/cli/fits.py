@@ -110,13 +110,9 @@ def fit(runs: str, output: str | None, force: bool, **rest: Any) -> None:
 
 @click.command(cls=Grouped)
 @options.table
-@click.option(
-    "--laws",
-    "law_names",
-    default="auto",
-    show_default=True,
+@options.law_option(
+    *("--laws", "law_names"),
     metavar="A,B,..",
-    shell_complete=complete.laws,
     help="Laws to compare, with commas between; all: every one that the columns allow, and auto.",
 )
 @options.rows

@@ -40,7 +40,20 @@ GROUPS: dict[str, tuple[str, ...]] = {
         *("highest", "floor"),
     ),
     "The search": ("delta", "starts", "seed", "fix", "tie", "bound", "prior", "restraint"),
-    "Output": ("output", "json", "verbose", "quiet", "explain", "pilots", "title", "png", "pdf", "force", "strict"),
+    "Output": (
+        "output",
+        "json",
+        "verbose",
+        "quiet",
+        "no_cache",
+        "explain",
+        "pilots",
+        "title",
+        "png",
+        "pdf",
+        "force",
+        "strict",
+    ),
 }
 _PLACES = {name: place for place, name in enumerate(name for names in GROUPS.values() for name in names)}
 _ALL = "cptlaw.help-all"

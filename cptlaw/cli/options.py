@@ -37,50 +37,26 @@ def quantity(context: click.Context, option: click.Parameter, text: str | None) 
     return None if text is None else parse_quantity(text, option.opts[0])
 
 
-def _loudness(context: click.Context, option: click.Parameter, given: bool) -> None:
-    if given:
-        context.meta[VERBOSITY] = 1 if "-v" in option.opts else -1
+def _flag(key: str, *names: str, value: int = 1, **more: Any) -> Callable[[Command], Command]:
+    """Add a flag that is kept in the context, not handed to the verb.
 
+    How an answer is shown is decided where it is printed, so no verb has to carry these to `show`.
+    """
 
-def _store_flag(key: str) -> Callable[[click.Context, click.Parameter, bool], None]:
     def keep(context: click.Context, option: click.Parameter, given: bool) -> None:
-        context.meta[key] = given
+        if given:
+            context.meta[key] = value
 
-    return keep
+    return click.option(*names, is_flag=True, expose_value=False, callback=keep, **more)
 
 
-# Kept in the context, not handed to the verb: how an answer is shown is decided where it is printed, so no verb has to
-# carry these four to `show`.
 loudness = option_group(
-    click.option("-v", "--verbose", is_flag=True, expose_value=False, callback=_loudness, help="Every finding."),
-    click.option("-q", "--quiet", is_flag=True, expose_value=False, callback=_loudness, help="The answer alone."),
-    click.option(
-        "--no-cache",
-        is_flag=True,
-        envvar="CPTLAW_NO_CACHE",
-        hidden=True,
-        expose_value=False,
-        callback=_store_flag(NO_CACHE),
-        help="Neither read nor keep fits of other commands.",
-    ),
+    _flag(VERBOSITY, "-v", "--verbose", help="Every finding."),
+    _flag(VERBOSITY, "-q", "--quiet", value=-1, help="The answer alone."),
+    _flag(NO_CACHE, "--no-cache", envvar="CPTLAW_NO_CACHE", help="Neither use nor keep fits of earlier commands."),
 )
-as_json = option_group(
-    click.option(
-        "--json",
-        is_flag=True,
-        expose_value=False,
-        callback=_store_flag(JSON),
-        help="Print one JSON object and nothing else on stdout.",
-    ),
-    loudness,
-)
-strict = click.option(
-    "--strict",
-    is_flag=True,
-    expose_value=False,
-    callback=_store_flag(STRICT),
-    help="End with exit code 4 if a finding is an error.",
-)
+as_json = option_group(_flag(JSON, "--json", help="Print one JSON object and nothing else on stdout."), loudness)
+strict = _flag(STRICT, "--strict", help="End with exit code 4 if a finding is an error.")
 seed = click.option(
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed; the same seed repeats the output."
 )
@@ -137,15 +113,14 @@ rows = option_group(
     click.option("--where", metavar="Q", help="Keep these rows, as in 'ptpp <= 31 and replay in (0.1, 0.25)'."),
 )
 
-law = click.option(
-    "--law",
-    "law_name",
-    default="auto",
-    show_default=True,
-    metavar="LAW",
-    shell_complete=complete.laws,
-    help="A law, of which `cptlaw laws` lists all; auto averages those that the columns allow.",
-)
+
+def law_option(*names: str, **more: Any) -> Callable[[Command], Command]:
+    """Add an option of laws, by their names; without it, law auto."""
+    return click.option(*names, default="auto", show_default=True, shell_complete=complete.laws, **more)
+
+
+AUTO = "A law, of which `cptlaw laws` lists all; auto averages those that the columns allow."
+law = law_option("--law", "law_name", metavar="LAW", help=AUTO)
 
 search = option_group(
     click.option(
@@ -219,12 +194,9 @@ def output(kind: str, metavar: str, text: str, required: bool = False) -> Callab
 
 def _inputs_given() -> list[str]:
     """Return every text that was given and is not the output: what is a path among it may be an input."""
-    context = click.get_current_context()
-    result = []
-    for name, value in context.params.items():
-        if name != "output":
-            result += [item for item in (value if isinstance(value, tuple) else (value,)) if isinstance(item, str)]
-    return result
+    given = click.get_current_context().params | {"output": None}
+    items = [item for value in given.values() for item in (value if isinstance(value, tuple) else (value,))]
+    return [item for item in items if isinstance(item, str)]
 
 
 def flag_of(name: str) -> str:
@@ -308,7 +280,7 @@ def read_table(runs: str, options: dict[str, Any]) -> Runs:
     table = read_runs(runs, **given)
     show_notes(table.notes)
     context = click.get_current_context()
-    if not context.meta.get(NO_CACHE, True):
+    if NO_CACHE not in context.meta:
         from cptlaw.cli.kept_fits import kept_fits
 
         context.with_resource(kept_fits())

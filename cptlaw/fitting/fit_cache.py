@@ -74,10 +74,9 @@ class FitCache:
                 self._fits.popitem(last=False)
         return copied(result)
 
-    def known(self) -> dict[bytes, Any]:
-        """Return what is kept, by the digest of what was asked: the originals, with all that was computed of them."""
-        with self._lock:
-            return {key: made for key, (made, _) in self._fits.items()}
+    def made(self, key: bytes) -> Any:
+        """Return what was made of a question by its digest, with all that was computed of it since; or a KeyError."""
+        return self._fits[key][0]
 
     def clear(self) -> None:
         """Forget all fits, as where what is fitted was changed in the code, or a fit is to be timed."""

@@ -141,6 +141,7 @@ class LawFit(LawOnRows, Fit):
 
     def content(self) -> dict[str, object]:
         """Return what its file holds beside rows: parameters, search, restraint, optima, schedules."""
+        inner = if_known(inner_rollouts, self)
         return {
             **self.to_dict(),
             "law_version": self.law.version,
@@ -150,7 +151,7 @@ class LawFit(LawOnRows, Fit):
             "prior_weight": self.prior_weight,
             **({"schedules": schedules_to_json(self.schedules)} if self.schedules else {}),
             **self.of_rollouts,
-            **self._inner_rollout_fields,
+            **({"inner_errors": inner.error.tolist()} if inner is not None and np.isfinite(inner.error).all() else {}),
             **({"learned": list(self.learned)} if self.learned else {}),
         }
 
@@ -158,11 +159,6 @@ class LawFit(LawOnRows, Fit):
         """Roll the law out inside its rows, so that a forecast from its file does not."""
         if self.n_points:
             inner_rollouts(self)
-
-    @property
-    def _inner_rollout_fields(self) -> dict[str, object]:
-        known = if_known(inner_rollouts, self)
-        return {} if known is None or not np.isfinite(known.error).all() else {"inner_errors": known.error.tolist()}
 
     @property
     def title(self) -> str:

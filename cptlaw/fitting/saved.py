@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -82,7 +83,7 @@ class Saved(Result, Forecaster):
             "format_version": FORMAT_VERSION,
             "cptlaw_version": version(),
             **self.content(),
-            "findings": [one.to_file() for one in self.findings],
+            "findings": [asdict(one) for one in self.findings],
             "role": self.role,
             "provenance": dict(self.provenance),
             # What a curve law reads off schedules is computed again from these when the fit is loaded.
@@ -100,6 +101,22 @@ class Saved(Result, Forecaster):
     def save(self, path: str | Path, force: bool = False) -> Path:
         """Write it to one JSON file for `cptlaw.load_fit`; only `force` overwrites what is no fit."""
         return write_text(path, self.text(), FIT, force=force)
+
+
+class CountedRows:
+    """What is fitted to all of its rows: their numbers follow from these."""
+
+    data: pd.DataFrame
+
+    @property
+    def n_points(self) -> int:
+        """Measured rows."""
+        return len(self.data)
+
+    @property
+    def n_runs(self) -> int:
+        """Runs that they belong to."""
+        return int(self.data["run"].nunique())
 
 
 def law_home(chosen: Law) -> dict[str, object]:

@@ -89,7 +89,7 @@ def test_the_fits_that_nobody_used_for_longest_go(fit_small, folder, monkeypatch
     for age, path in enumerate(sorted(folder.glob("*.json"), key=lambda path: path != first), 1):
         os.utime(path, (age * 1e6, age * 1e6))
     assert fit_small("--starts", "4")[1] == 0
-    monkeypatch.setattr(kept_fits, "MOST_BYTES", int(2.5 * first.stat().st_size))
+    monkeypatch.setattr(FITS, "in_all", 2.5 * first.stat().st_size / 200)
     fit_small("--starts", "6")
     assert len(list(folder.glob("*.json"))) == 2
     assert fit_small("--starts", "4")[1] == 0

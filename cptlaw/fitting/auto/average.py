@@ -21,6 +21,7 @@ from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.members import Member
 from cptlaw.fitting.provenance import Provenance
 from cptlaw.fitting.rollouts import Rollout
+from cptlaw.fitting.saved import CountedRows
 from cptlaw.fitting.shared_error import SharedError, UndertrainedBase
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
 from cptlaw.fitting.solving.open_rates import with_rates
@@ -40,7 +41,7 @@ ONE_SEARCH = ("objective", "n_starts", "n_agree", "rank", "n_free")  # what the 
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Average(Fit):
+class Average(CountedRows, Fit):
     """Laws that were fitted on the same rows, averaged by what they forecast in common rollouts.
 
     Attributes
@@ -86,16 +87,6 @@ class Average(Fit):
     sources: tuple[LawFit, ...] = ()
     study_prior: StudyPrior | None = None
     _cache: Cache = field(default_factory=dict)
-
-    @property
-    def n_points(self) -> int:
-        """Measured rows."""
-        return len(self.data)
-
-    @property
-    def n_runs(self) -> int:
-        """Runs that they belong to."""
-        return int(self.data["run"].nunique())
 
     def completed(self, frame: Points) -> pd.DataFrame:
         """Return rows with the rates that they leave open; what else laws compute every one completes itself."""

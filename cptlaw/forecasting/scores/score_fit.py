@@ -17,7 +17,7 @@ from cptlaw.fitting.checking.extrapolation import extrapolations
 from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.point_covariance import ONE_SD
 from cptlaw.fitting.provenance import Provenance
-from cptlaw.fitting.saved import Saved
+from cptlaw.fitting.saved import CountedRows, Saved
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
 from cptlaw.fitting.solving.student import t_quantile
 from cptlaw.fitting.uncertainty.answers import ForecastFrame
@@ -37,7 +37,7 @@ ALONG = ("n_params", "tokens", "ptpp")
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class ScoreFit(Saved):
+class ScoreFit(CountedRows, Saved):
     """A fitted score: one member, or the average of several.
 
     Attributes
@@ -119,16 +119,6 @@ class ScoreFit(Saved):
     def fits(self) -> list[LawOnRows]:
         """The fits of single laws of the losses that carry it."""
         return [one for loss in self.losses.values() for one in loss.fits]
-
-    @property
-    def n_points(self) -> int:
-        """Measured rows."""
-        return len(self.data)
-
-    @property
-    def n_runs(self) -> int:
-        """Runs that they belong to."""
-        return int(self.data["run"].nunique())
 
     @property
     def losses(self) -> dict[str, Fit]:

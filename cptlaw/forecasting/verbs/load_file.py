@@ -16,17 +16,12 @@ from cptlaw.fitting.saved import FORMAT, FORMAT_VERSION
 from cptlaw.forecasting.scores.score_file import score_from
 from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.reading import read_json
+from cptlaw.writing import FIT
 
 
-def is_fit_file(source: object) -> bool:
-    """Say whether something is the path of a file with a fit."""
-    if not isinstance(source, str | Path) or Path(source).suffix.lower() != ".json":
-        return False
-    try:
-        document = read_json(Path(source))
-    except DataError:
-        return False
-    return isinstance(document, dict) and document.get("format") == FORMAT
+def is_fit_file(source: str | Path) -> bool:
+    """Say whether a file holds a fit."""
+    return Path(source).suffix.lower() == ".json" and Path(source).is_file() and FIT.recognises(Path(source))
 
 
 def load_fit(path: str | Path) -> LawFit | Average | ScoreFit | PriorFit:
@@ -56,12 +51,11 @@ def fit_of(document: Mapping[str, Any], label: str) -> LawFit | Average | ScoreF
         raise DataError(
             f"{label}: written by cptlaw {document.get('cptlaw_version')} in a newer format; update cptlaw to read it."
         )
-    if document.get("law") not in ("auto", SPEC) and "ways" not in document:
-        return fit_from(document, label)
     try:
         if document.get("law") == SPEC:
             return prior_from(document)
         # Told by what they hold; the files of averages and of scores have fits of single laws inside.
-        return (score_from if "ways" in document else auto_from)(document, label)
+        of_law = auto_from if document.get("law") == "auto" else fit_from
+        return (score_from if "ways" in document else of_law)(document, label)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise damaged(Path(label), error) from None
