@@ -25,10 +25,10 @@ import numpy as np
 import pandas as pd
 
 import cptlaw as cl
-from studies.papers.requirements import requirements
 from studies.harness import write_result
 from studies.papers.dcpt_cross_domain import FORMS
 from studies.papers.dcpt_published_design import EVALS, LAWS, PUBLISHED
+from studies.papers.requirements import requirements
 
 PLANNED_FROM = (0.0, 0.2, 0.5, 0.8, 1.0)
 LIMITS = (0.05, 0.10, 0.20)

@@ -7,8 +7,8 @@ import pytest
 
 import cptlaw as cl
 from cptlaw.errors import DataError
-from studies.papers.requirements import requirements
 from studies import simulate
+from studies.papers.requirements import requirements
 
 
 @pytest.fixture(scope="module")
