@@ -255,10 +255,7 @@ def flatten(value: object, prefix: str = "", joint: str = ".") -> dict[str, obje
     result: dict[str, object] = {}
     for key, inner in value.items():
         name = f"{prefix}{joint}{key}" if prefix else str(key)
-        if isinstance(inner, Mapping):
-            result |= flatten(inner, name, joint)
-        else:
-            result[name] = inner
+        result |= flatten(inner, name, joint) if isinstance(inner, Mapping) else {name: inner}
     return result
 
 

@@ -86,7 +86,7 @@ class History:
 
 def numbers_of(values: Mapping[str, object]) -> dict[str, float]:
     """Return what is a number, text such as ``"NaN"`` included; other text and lists are left out."""
-    result: dict[str, float] = {}
+    result = {}
     for name, value in values.items():
         # True would be read as 1, and a flag of a trainer as a metric.
         if isinstance(value, bool) or not isinstance(value, (int, float, str)):

@@ -33,8 +33,7 @@ OF_TRACKER = frozenset(
     "Name,State,Notes,User,Tags,Created,Updated,Runtime,Sweep,ID,Group,Host,Description,Commit,GitHub,Python,OS,"
     "Job Type,End Time,Start Time,GPU Count,GPU Type,_runtime,_timestamp,timestamp,id".split(",")
 )
-_MEASURED = {*STEP_NAMES, *TOKENS_NAMES, *SAMPLES_NAMES, "eval", "metric", "loss", "phase"}
-_NO_SETTINGS = OF_TRACKER.union(RUN_COLUMNS, _MEASURED)
+_NO_SETTINGS = OF_TRACKER.union(RUN_COLUMNS, STEP_NAMES, TOKENS_NAMES, SAMPLES_NAMES, "eval metric loss phase".split())
 
 
 class PlainTable(Reader):

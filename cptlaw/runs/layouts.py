@@ -217,5 +217,5 @@ def _is_missing(cell: Any) -> bool:
     return cell is None or (pd.api.types.is_scalar(cell) and bool(pd.isna(cell)))
 
 
-def _says_nothing(cell: Any) -> bool:
+def _says_nothing(cell: object) -> bool:
     return _is_missing(cell) or str(cell).strip().lower() in MISSING_WORDS
