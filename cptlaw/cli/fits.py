@@ -111,9 +111,9 @@ def fit(runs: str, output: str | None, force: bool, **rest: Any) -> None:
 @click.command(cls=Grouped)
 @options.table
 @options.law_option(
-    *("--laws", "law_names"),
-    metavar="A,B,..",
-    help="Laws to compare, with commas between; all: every one that the columns allow, and auto.",
+    ("--laws", "law_names"),
+    "A,B,..",
+    "Laws to compare, with commas between; all: all that the columns allow, and auto.",
 )
 @options.rows
 @click.option("--fit-where", metavar="Q", help="Rows to fit on.")

@@ -15,11 +15,12 @@ from functools import cache
 from hashlib import blake2b
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from cptlaw.errors import CptlawError
 from cptlaw.findings import Finding
 from cptlaw.fitting.fit_cache import FITS
+from cptlaw.fitting.saved import Saved
 from cptlaw.forecasting.verbs.load_file import fit_of
 from cptlaw.version import versions
 from cptlaw.writing import TEXT, cache_folder, make_folder, write_text
@@ -72,9 +73,9 @@ def _read(place: Path) -> object:
     return tuple(Finding(**one) for one in held) if isinstance(held, list) else fit_of(held, str(place))
 
 
-def _write(place: Path, made: Any) -> None:
+def _write(place: Path, made: object) -> None:
     """Keep a fit, or findings, and remove what is then too much; of what no file holds raise an error of `UNUSABLE`."""
-    held = [asdict(one) for one in made] if isinstance(made, tuple) else made.document()
+    held = [asdict(one) for one in made] if isinstance(made, tuple) else cast(Saved, made).document()
     write_text(place, _signed(json.dumps(held, allow_nan=False).encode()).decode(), TEXT, force=True)
     files = sorted(place.parent.glob("*.json"), key=os.path.getmtime, reverse=True)
     for number, in_all in enumerate(accumulate(map(os.path.getsize, files))):

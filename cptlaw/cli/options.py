@@ -37,7 +37,7 @@ def quantity(context: click.Context, option: click.Parameter, text: str | None) 
     return None if text is None else parse_quantity(text, option.opts[0])
 
 
-def _flag(key: str, *names: str, value: int = 1, **more: Any) -> Callable[[Command], Command]:
+def _flag(key: str, *names: str, help: str, value: int = 1, envvar: str | None = None) -> Callable[[Command], Command]:
     """Add a flag that is kept in the context, not handed to the verb.
 
     How an answer is shown is decided where it is printed, so no verb has to carry these to `show`.
@@ -47,7 +47,7 @@ def _flag(key: str, *names: str, value: int = 1, **more: Any) -> Callable[[Comma
         if given:
             context.meta[key] = value
 
-    return click.option(*names, is_flag=True, expose_value=False, callback=keep, **more)
+    return click.option(*names, is_flag=True, expose_value=False, callback=keep, help=help, envvar=envvar)
 
 
 loudness = option_group(
@@ -114,13 +114,14 @@ rows = option_group(
 )
 
 
-def law_option(*names: str, **more: Any) -> Callable[[Command], Command]:
+def law_option(names: tuple[str, str], shown: str, help: str) -> Callable[[Command], Command]:
     """Add an option of laws, by their names; without it, law auto."""
-    return click.option(*names, default="auto", show_default=True, shell_complete=complete.laws, **more)
+    laws = complete.laws
+    return click.option(*names, default="auto", show_default=True, shell_complete=laws, metavar=shown, help=help)
 
 
 AUTO = "A law, of which `cptlaw laws` lists all; auto averages those that the columns allow."
-law = law_option("--law", "law_name", metavar="LAW", help=AUTO)
+law = law_option(("--law", "law_name"), "LAW", AUTO)
 
 search = option_group(
     click.option(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import fields
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from cptlaw.errors import CptlawError
 from cptlaw.fitting.cached import copied, fits_in
@@ -42,7 +42,7 @@ class FitCache:
 
     def __init__(self, most_fits: int = MOST_FITS, most_rows: int = MOST_ROWS, in_all: int = IN_ALL) -> None:
         self.most_fits, self.most_rows, self.in_all = most_fits, most_rows, in_all
-        self.look_up: Callable[[bytes], Any] | None = None
+        self.look_up: Callable[[bytes], object] | None = None
         self._fits: OrderedDict[bytes, tuple[Any, int]] = OrderedDict()
         self._lock = threading.Lock()  # the app answers several questions at a time
 
@@ -66,15 +66,15 @@ class FitCache:
                 self._fits.move_to_end(key)
                 known: Fitted = copied(self._fits[key][0])
                 return known
-        kept: Fitted | None = self.look_up(key) if self.look_up else None
-        result = fit() if kept is None else kept
+        kept = self.look_up(key) if self.look_up else None
+        result = fit() if kept is None else cast(Fitted, kept)
         with self._lock:
             self._fits[key] = result, sum(len(one.data) for one in fits_in(result))
             while len(self._fits) > self.most_fits or sum(rows for _, rows in self._fits.values()) > self.in_all:
                 self._fits.popitem(last=False)
         return copied(result)
 
-    def made(self, key: bytes) -> Any:
+    def made(self, key: bytes) -> object:
         """Return what was made of a question by its digest, with all that was computed of it since; or a KeyError."""
         return self._fits[key][0]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from cptlaw.errors import DataError
 from cptlaw.fitting.auto.auto_file import auto_from
@@ -43,7 +42,7 @@ def load_fit(path: str | Path) -> LawFit | Average | ScoreFit | PriorFit:
     return fit_of(document, str(path))
 
 
-def fit_of(document: Mapping[str, Any], label: str) -> LawFit | Average | ScoreFit | PriorFit:
+def fit_of(document: Mapping[str, object], label: str) -> LawFit | Average | ScoreFit | PriorFit:
     """Return the fit that the document of a file holds, see `load_fit`; `label` stands for it in messages."""
     version = document.get("format_version")
     # Before anything else is looked at: a newer file may well hold what looks damaged to this version.
