@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -79,8 +79,7 @@ def copies_of_bases(name: str, rows: pd.DataFrame) -> Iterator[Finding]:
         # Some trainers log their last evaluation twice.
         whose, severity = "those of the row before", "error" if (at & ~last).any() else "warning"
     if at.any():
-        said = _copies(name, whose, adapted, at)
-        yield Finding(severity, "still-loss", said.message, said.advice, data=said.data, remedy=said.remedy)
+        yield _copied(Finding(severity, "still-loss", ""), name, whose, adapted, at)
 
 
 def copies_of_evals(tables: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
@@ -103,15 +102,8 @@ def copies_of_evals(tables: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
                 continue
             apart = np.abs(np.log(one.to_numpy(dtype=float) / other.reindex(one.index).to_numpy(dtype=float)))
             if (at := _heap(apart, rows)).any():
-                said = _copies(first, f"those of {second!r}", rows, at)
-                yield Finding(
-                    "error" if is_cpt else "warning",
-                    "equal-evals",
-                    said.message,
-                    said.advice,
-                    data=said.data,
-                    remedy=said.remedy,
-                )
+                found = Finding("error" if is_cpt else "warning", "equal-evals", "")
+                yield _copied(found, first, f"those of {second!r}", rows, at)
 
 
 def _heap(apart: Floats, rows: pd.DataFrame, within: Sequence[float] = CLOSE) -> Mask:
@@ -168,26 +160,18 @@ def settings_of(rows: pd.DataFrame) -> int:
     return len(rows[[name for name in SETTINGS if name in rows.columns]].drop_duplicates())
 
 
-class _Copies(NamedTuple):
-    """Losses that are another's, in words."""
-
-    message: str
-    advice: str
-    data: dict[str, object]
-    remedy: Remedy | None
-
-
-def _copies(name: str, whose: str, rows: pd.DataFrame, at: Mask) -> _Copies:
-    """Return what is said of the losses of some rows that are another's."""
+def _copied(finding: Finding, name: str, whose: str, rows: pd.DataFrame, at: Mask) -> Finding:
+    """Return a finding with what is said of the losses of some rows that are another's."""
     runs = list(dict.fromkeys(rows.loc[at, "run"].astype(str)))
     some = rows["run"].nunique() > len(runs)
     which = f"{counted(len(runs), 'run')}{', such as' if len(runs) > MOST_NAMED else ':'} "
     without = " and ".join(f'run != "{run}"' for run in runs) if some and len(runs) <= MOST_NAMED else None
-    return _Copies(
-        f"{int(at.sum())} of {len(rows)} losses of {name!r} are {whose}, in {which}"
+    return replace(
+        finding,
+        message=f"{int(at.sum())} of {len(rows)} losses of {name!r} are {whose}, in {which}"
         f"{join_names(map(repr, runs[:MOST_NAMED]), MOST_NAMED)}. They were copied, not measured.",
-        f"Measure {name!r} on these models, and look which columns the losses are read from"
+        advice=f"Measure {name!r} on these models, and look which columns the losses are read from"
         f"{'; or leave these runs out' if some else ''}.",
-        {"runs": runs, "rows": int(at.sum())},
-        Remedy("where", without) if without else None,
+        data={"runs": runs},
+        remedy=Remedy("where", without) if without else None,
     )
