@@ -72,7 +72,7 @@ def test_the_form_asks_all_that_the_verb_asks(queue):
     assert names.isdisjoint({"output", "force", "pilots", "schedules", "explain", "json", "strict", "seed", "runs"})
     left = {str(option.name) for option in verb().params} - names
     assert left <= {"runs", "schedules", "explain", "pilots", "output", "force", "seed", "strict", "json"} | {
-        "verbose", "quiet", "help", "help_all", "anyway", "all_runs",
+        "verbose", "quiet", "help", "help_all", "anyway", "all_runs", "no_cache",
     }  # fmt: skip
 
 
