@@ -119,6 +119,7 @@ def in_the_browser(question):
     losses = (base, question.get("base_source_loss"))
     model = {
         "n": n,
+        "active": n,
         "ptpp": 1875.0,
         "shift": question["shift"],
         "unread": question.get("replay_of") == "other",
