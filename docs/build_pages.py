@@ -376,11 +376,11 @@ def list_of_examples() -> str:
 def out_of_date_note(text: str) -> str:
     """Return what stands above a page whose result files were made with other code or data than today's."""
     used = {name for match in RESULT_FILES.finditer(text) for name in (match[1] or match[2]).split()}
-    late = {name: changed for name, changed in provenance.out_of_date().items() if name in used}
+    late = {name: moved for name, moved in provenance.out_of_date().items() if name in used}
     if not late:
         return ""
-    lines = [f"    - `{name}`: {', '.join(changed)}" for name, changed in sorted(late.items())]
-    intro = "Made with other code or data than today's; the numbers may have changed. What has:"
+    lines = [f"    - `{name}`: {moved}" for name, moved in sorted(late.items())]
+    intro = "Today's code gives other numbers than those below. What has changed, in a small part that is run anew:"
     return "\n".join(['!!! warning "Out of date"', "", f"    {intro}", "", *lines, "", ""])
 
 

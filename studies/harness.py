@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import statistics
 import sys
 import time
@@ -20,7 +21,7 @@ import scipy
 from numpy.typing import NDArray
 
 import cptlaw as cl
-from studies.provenance import RESULTS, fingerprint
+from studies.provenance import RESULTS, code_at_start, fingerprint, note, study_of
 
 Array = NDArray[np.float64]
 
@@ -215,8 +216,16 @@ def write_result(name: str, tables: Mapping[str, pd.DataFrame], command: str | N
     path = Path(os.environ.get(RESULTS_VARIABLE) or RESULTS) / f"{name}.json"
     before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     made = {"command": command, **fingerprint(command, before), "tables": held(tables)}
-    path.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+    path.write_text(as_text(made), encoding="utf-8")
+    if path.parent == RESULTS:
+        note(**{name: code_at_start(study_of(command))})
     return path
+
+
+def as_text(made: Mapping[str, Any]) -> str:
+    """Return a result file's text: a line for each cell of its tables, one for its probe."""
+    text = json.dumps(made, indent=1)
+    return re.sub(r'"probe": \[[^]]*\]', lambda found: " ".join(found[0].split()), text) + "\n"
 
 
 def spread(values: pd.Series, digits: int = 2) -> str:

@@ -1,8 +1,12 @@
-"""With which code and data a result file was made, and whether both still stand.
+"""Whether a result file still holds: its study's probe is asked, wherever code that the study uses has changed.
 
-A result file carries the digests of the rooms of code that its study imports (a room is a folder of cptlaw, or one
-module of studies) and of the tables that it read. Code counts as its syntax tree: comments and docstrings change
-nothing. A file whose digests are not those of today is *out of date*: its numbers may still be right, and nobody knows.
+Each study has ``probe()``: some numbers behind its tables, unrounded, in some seconds. A result file keeps them, and
+`stamps.json` the digest of the code with which they were last found as they are (comments and docstrings are no code).
+With another digest the probe runs: equal to `SAME` the file holds, and so it does within half of a printed digit
+(`PRINTED`); further off it is *out of date*, by how much is noted in the stamp, and pages say so above their tables. A
+study that was edited itself, but for names that it imports, or whose tables on disk changed, is out of date too.
+
+    python -m studies results          runs the probes that must run, and notes what they say
 """
 
 from __future__ import annotations
@@ -10,23 +14,31 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import importlib
 import json
 import re
 import resource
 import sys
 import time
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import pandas as pd
 
 import cptlaw
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "studies" / "results"  # what studies measured: a file each, from which docs/run_pages.py fills pages
+STAMPS = ROOT / "studies" / "stamps.json"
 DATA = ROOT.parent / "shared" / "data"  # public tables, which are no part of this repository
 PACKAGES = ("cptlaw", "cptlaw_app", "cptlaw_sweep", "studies")
 TABLES = {".csv", ".json", ".jsonl", ".parquet", ".yaml", ".yml"}
-QUICK = 60  # seconds of CPU: what continuous integration runs anew
+QUICK = 60  # seconds of CPU, for --quick
+SAME, PRINTED = 1e-9, 5e-4  # of a probe's number, or of LEAST where it is smaller: what is equal, and what prints alike
+LEAST, MOST_NUMBERS = 0.01, 40
 COSTS = (5, 15, 30, QUICK, 120, 300, 600, 1800, 3600, 7200, 14400, 43200)
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
 # What writes results changes none of their values, nor what reads spreadsheets, which no table of a study is.
@@ -122,15 +134,26 @@ def modules(study: str) -> frozenset[str]:
     return frozenset(seen)
 
 
-def code(study: str) -> dict[str, str]:
-    """Return room -> digest of the code on which a module depends."""
-    rooms: dict[str, list[str]] = {}
-    for name in sorted(modules(study)):
-        first, *rest = name.split(".")
-        folder = rest and (ROOT / first / rest[0]).is_dir()
-        room = name if first == "studies" else f"{first}.{rest[0]}" if folder else first
-        rooms.setdefault(room, []).append(f"{name} {_digest(name)}")
-    return {room: _short("\n".join(lines).encode()) for room, lines in sorted(rooms.items())}
+def code(study: str) -> str:
+    """Return the digest of the code on which a study depends, itself left out."""
+    lines = [f"{name} {_digest(name)}" for name in sorted(modules(study) - {study})]
+    return _short("\n".join(lines).encode())
+
+
+def own_code(study: str) -> str:
+    """Return the digest of a study's own file; neither its probe nor what it calls things of ours changes it."""
+    tree = ast.parse(_files()[study].read_text(encoding="utf-8"))
+    body = [node for node in tree.body if not isinstance(node, ast.Import | ast.ImportFrom)]
+    tree.body = [node for node in body if getattr(node, "name", "") != "probe"]
+    ours = [
+        node for node in _tree(study).body if isinstance(node, ast.ImportFrom) and str(node.module).startswith(PACKAGES)
+    ]
+    imported_names = {one.asname or one.name for node in ours for one in node.names}
+    places: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id in imported_names:
+            node.id = places.setdefault(node.id, f"imported {len(places)}")
+    return _short(json.dumps(plain(tree)).encode())
 
 
 def _short(content: bytes) -> str:
@@ -173,7 +196,7 @@ def data(names: list[str]) -> dict[str, str | None]:
     return found
 
 
-# -- fingerprints ------------------------------------------------------------------------------------------------------
+# -- probes ------------------------------------------------------------------------------------------------------------
 
 
 def study_of(command: str) -> str:
@@ -184,12 +207,54 @@ def study_of(command: str) -> str:
 
 @functools.cache
 def code_at_start(study: str) -> dict[str, str]:
-    """Return the digests of the code; what is called before a run holds for its end, whatever is edited meanwhile."""
-    return code(study)
+    """Return the stamp of today's code; what is called before a run holds for its end, whatever is edited meanwhile."""
+    return {"code": code(study), "own": own_code(study)}
+
+
+@functools.cache
+def probed(study: str) -> tuple[float, ...] | None:
+    """Return the numbers of a study's probe, at most `MOST_NUMBERS`; ``None`` where its tables are not here."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            found = list(_numbers(importlib.import_module(study).probe()))
+        except SystemExit:  # a public table is not on this machine
+            return None
+    return tuple(found[:: -(-len(found) // MOST_NUMBERS)])
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    """Yield the numbers in what a probe returns, in their order."""
+    if isinstance(value, pd.DataFrame):
+        value = value.select_dtypes("number").to_numpy(dtype=float)
+    if isinstance(value, np.ndarray):
+        yield from map(float, value.ravel())
+    elif isinstance(value, Mapping):
+        yield from (number for one in value.values() for number in _numbers(one))
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        yield from (number for one in value for number in _numbers(one))
+    elif isinstance(value, int | float | np.number) and not isinstance(value, bool | np.bool_):
+        yield float(value)
+
+
+def moved(old: Sequence[float | None], new: Sequence[float]) -> str:
+    """Return by how much a probe's numbers moved, as text; empty where what is printed of them would not."""
+    if len(old) != len(new):
+        return f"the probe gave {len(old)} numbers, and gives {len(new)}"
+    pairs = [(np.nan if a is None else a, b) for a, b in zip(old, new, strict=True)]
+    beyond = [(a, b) for a, b in pairs if not _alike(a, b, PRINTED)]
+    if not beyond:
+        return ""
+    a, b = max(beyond, key=lambda pair: abs(pair[1] - pair[0]) / max(abs(pair[0]), LEAST))
+    return f"{len(beyond)} of {len(pairs)} probed numbers moved, most {a:.5g} -> {b:.5g}"
+
+
+def _alike(a: float, b: float, within: float) -> bool:
+    return a == b or (np.isnan(a) and np.isnan(b)) or bool(abs(a - b) <= within * max(abs(a), LEAST))
 
 
 def fingerprint(command: str, before: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a result file says of its making: code, data and cost.
+    """Return what a result file says of its making: tables that it read, cost, and what its study's probe gives.
 
     Parameters
     ----------
@@ -203,28 +268,66 @@ def fingerprint(command: str, before: Mapping[str, Any]) -> dict[str, Any]:
     old = before.get("seconds", 0)
     alike = old / 6 <= spent <= 1.5 * old
     seconds = old if alike else next((cost for cost in COSTS if spent <= cost), COSTS[-1])
-    return {"code": code_at_start(study_of(command)), "data": data(sorted(_opened)), "seconds": seconds}
+    tables = data(sorted(_opened))
+    return {"data": tables, "seconds": seconds, "probe": kept_numbers(study_of(command), before.get("probe"))}
 
 
-def changes(held: Mapping[str, Any]) -> list[str]:
-    """Return what of the code and data of a result file is not as it was; empty where the file is up to date."""
-    if "code" not in held:
-        return ["it does not say with which code it was made"]
-    now = code(study_of(held["command"]))
-    changed = [room for room in sorted({*held["code"], *now}) if held["code"].get(room) != now.get(room)]
+def kept_numbers(study: str, before: Sequence[float | None] | None = None) -> list[float | None]:
+    """Return a probe's numbers as a result file keeps them: those of before where they are equal."""
+    now = probed(study) or ()
+    if before is not None and len(before) == len(now):
+        old = [np.nan if a is None else a for a in before]
+        if all(_alike(a, b, SAME) for a, b in zip(old, now, strict=True)):
+            return list(before)
+    return [None if np.isnan(number) else number for number in now]
+
+
+# -- stamps ------------------------------------------------------------------------------------------------------------
+
+
+def stamps() -> dict[str, dict[str, str]]:
+    """Return by result file with which code it was last looked at, and what was found."""
+    found: dict[str, dict[str, str]] = json.loads(STAMPS.read_text(encoding="utf-8"))
+    return found
+
+
+def note(**found: Mapping[str, str]) -> None:
+    """Write stamps of result files; a file without a stamp is forgotten with its file."""
+    names = {path.stem for path in RESULTS.glob("*.json")}
+    every = {name: dict(stamp) for name, stamp in sorted((stamps() | found).items()) if name in names}
+    STAMPS.write_text(json.dumps(every, indent=1) + "\n", encoding="utf-8")
+
+
+def look(held: Mapping[str, Any], stamp: Mapping[str, str]) -> dict[str, str]:
+    """Return today's stamp of a result file; ``moved`` says what is out of date, if anything is.
+
+    The probe runs where the code is not that of the stamp.
+    """
+    study = study_of(held["command"])
+    now = code_at_start(study)
     tables = data(list(held["data"]))
-    return changed + [
+    changed = [
         name
         for name, digest in tables.items()
         if digest != held["data"][name] and not (digest is None and name.startswith(".."))
     ]
+    if changed:
+        return now | {"moved": f"changed: {', '.join(changed)}"}
+    if stamp.get("own") != now["own"]:
+        return {**now, "own": stamp.get("own", ""), "moved": "the study itself was edited"}
+    if stamp.get("code") == now["code"]:
+        return dict(stamp)
+    numbers = probed(study)
+    if numbers is None:  # it cannot be told on this machine
+        return dict(stamp)
+    said = moved(held["probe"], numbers)
+    return now | ({"moved": said} if said else {})
 
 
 @functools.lru_cache(maxsize=1)
-def out_of_date() -> dict[str, list[str]]:
-    """Return what has changed, for every result file that is out of date, by name."""
-    states = {path.stem: changes(read(path.stem)) for path in sorted(RESULTS.glob("*.json"))}
-    return {name: changed for name, changed in states.items() if changed}
+def out_of_date() -> dict[str, str]:
+    """Return what was last found out of date, and by how much, for every such result file."""
+    return {name: stamp["moved"] for name, stamp in stamps().items() if "moved" in stamp}
 
 
 def read(name: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""Result files that are out of date: list them, or make them anew, one after the other.
+"""Result files: whether they still hold, and to make anew those that do not, one after the other.
 
-    python -m studies results                      each file, and what of its code or data has changed since
+    python -m studies results                      each file, and by how much its probe moved (a minute after an edit)
     python -m studies results --remake             runs the commands of all that are out of date (hours)
     python -m studies results --remake --quick     only of those that take less than a minute each
     python -m studies results --remake NAME ..     only of these
@@ -16,15 +16,13 @@ import subprocess
 import sys
 from typing import Any
 
-from studies.provenance import QUICK, RESULTS, ROOT, changes, differing, read
+from studies.provenance import QUICK, RESULTS, ROOT, differing, look, note, read, stamps
 
 
-def state(name: str, held: dict[str, Any]) -> str:
+def state(name: str, held: dict[str, Any], stamp: dict[str, str]) -> str:
     """Return a line on a result file."""
-    changed = changes(held)
-    cost = f"{held['seconds']:>5} s" if "seconds" in held else "      ?"
-    told = "up to date" if not changed else f"out of date: {', '.join(changed)}"
-    return f"{name:28}{cost}  {told}"
+    told = f"out of date: {stamp['moved']}" if "moved" in stamp else "holds"
+    return f"{name:28}{held['seconds']:>5} s  {told}"
 
 
 def remake(name: str, held: dict[str, Any]) -> bool:
@@ -33,7 +31,7 @@ def remake(name: str, held: dict[str, Any]) -> bool:
     words = shlex.split(held["command"])
     ended = subprocess.run([sys.executable, *words[1:]], cwd=ROOT, stdout=subprocess.DEVNULL, check=False)
     after = read(name)
-    if ended.returncode or changes(after):
+    if ended.returncode or "moved" in stamps()[name]:
         print(f"{name}: not made anew (exit code {ended.returncode})", flush=True)
         return False
     cells = differing(held["tables"], after["tables"])
@@ -55,11 +53,15 @@ def main(words: list[str]) -> int:
     found = {name: read(name) for name in names if not asked.names or name in asked.names}
     if asked.quick:
         found = {name: held for name, held in found.items() if held.get("seconds", QUICK + 1) <= QUICK}
+    known = stamps()
+    for name, held in found.items():
+        now = look(held, known.get(name, {}))
+        if now != known.get(name):
+            known[name] = now
+            note(**{name: now})  # at once: a look that is stopped goes on where it was
+        print(state(name, held, now), flush=True)
     if not asked.remake:
-        for name, held in found.items():
-            print(state(name, held))
         return 0
-    # The cheap ones first; those whose cost nobody has noted last.
-    order = sorted(found, key=lambda name: found[name].get("seconds", float("inf")))
-    made = [remake(name, found[name]) for name in order if changes(found[name])]
+    order = sorted((name for name in found if "moved" in known[name]), key=lambda name: found[name]["seconds"])
+    made = [remake(name, found[name]) for name in order]  # the cheap ones first
     return int(not all(made))

@@ -7,7 +7,7 @@ import argparse
 import pandas as pd
 
 from cptlaw.forecasting.benching import bench
-from studies.harness import show, write_result
+from studies.harness import data_file, show, write_result
 
 HEADS = ["study", "forecast", "losses", "auto", "nearest run", "inside 90 %", "half-width", "regret", "CPU s"]
 
@@ -54,6 +54,12 @@ def of_parts(rows: pd.DataFrame) -> pd.DataFrame:
     return told[["study", "split"]].assign(
         **{one: (100 * told[name]).map("{:.1f}".format) for name, one in names.items()}
     )
+
+
+def probe() -> pd.DataFrame:
+    """Return numbers behind the tables, unrounded (`studies.provenance`)."""
+    folder = data_file("watts_musicpile_60m.csv", None).parent
+    return bench(folder, "auto", "watts/budget 3200 from 800, 1600 (adamw)").frame.drop(columns="cpu_s")
 
 
 def main() -> None:

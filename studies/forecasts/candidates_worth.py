@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -32,7 +33,7 @@ from cptlaw.fitting.shared_error import SharedError
 from cptlaw.fitting.weights import RolloutScores, left_by_rollouts
 from cptlaw.laws import law
 from cptlaw.laws.base import Role
-from studies.harness import Array, progress, show, write_result
+from studies.harness import Array, progress, show, skip, write_result
 from studies.learning.learn_averages import cuts, forecast_of, thinned, without
 from studies.series import Series, all_series
 
@@ -167,6 +168,13 @@ def by_law(rows: pd.DataFrame) -> pd.DataFrame:
         )
     header = ["runs", "law", "taken in", "cuts", "weight", "error with it / without", "by study"]
     return pd.DataFrame(sorted(lines, key=lambda one: (one[0], -float(one[2][:-1]), float(one[5]))), columns=header)
+
+
+def probe() -> list[Any]:
+    """Return numbers behind the tables, unrounded (`studies.provenance`)."""
+    series = next(one for one in all_series(None) if one.study == "docs-to-code")
+    fit, upper = forecast_of(series, cuts(series)[0]) or skip("the first cut allows no fit")
+    return [fit.predict(upper), [member.weight for member in fit.members]]
 
 
 def main() -> None:

@@ -216,6 +216,12 @@ def of_base_models(found: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=heads)
 
 
+def probe() -> list[dict[str, Any]]:
+    """Return numbers behind the tables, unrounded (`studies.provenance`)."""
+    runs = load("docs-to-manuals").where("n_params < 50000 and ptpp < 100")
+    return list(forecast(runs, next(cuts(runs)), "target", "auto"))
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Print the tables, and write those of law auto."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -93,6 +93,12 @@ def tables(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     }
 
 
+def probe() -> pd.DataFrame:
+    """Return numbers behind the tables, unrounded (`studies.provenance`)."""
+    asked = pd.DataFrame({"n_params": THREE["n_params"].iloc[0], "tokens": THREE["tokens"].iloc[0], "ptpp": AHEAD})
+    return cl.fit("auto", THREE, "source").forecast(asked, 0.9)
+
+
 def main() -> None:
     """Print the tables, and write them where asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -293,6 +293,13 @@ def tables(judge: Judge, of_more: Judge) -> dict[str, pd.DataFrame]:
     }
 
 
+def probe() -> list[pd.DataFrame]:
+    """Return numbers behind the tables, unrounded (`studies.provenance`)."""
+    draw = next(draws("docs-to-code", cpt_forecasts.load("docs-to-code"), 1))
+    points = draw.asked.drop(columns=[*ROLES, "base_source"])
+    return [fit.forecast(points, COVERAGES[0]) for fit in draw.fits.values()]
+
+
 def main() -> None:
     """Print the tables, and write them where asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -83,6 +83,13 @@ def tables(found: pd.DataFrame) -> dict[str, pd.DataFrame]:
     }
 
 
+def probe() -> dict[str, object]:
+    """Return numbers behind the tables, unrounded (`studies.provenance`)."""
+    file = pd.read_csv(data_file(FILE, None))
+    family = sorted(file["family"].unique())[0]
+    return next(forecasts(load(file, family), family))
+
+
 def main() -> None:
     """Print the tables, and write them where asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

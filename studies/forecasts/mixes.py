@@ -26,7 +26,7 @@ import cptlaw as cl
 from cptlaw.errors import CptlawError
 from cptlaw.runs import Runs
 from cptlaw.runs.schema import mix_columns
-from studies.harness import ROOT, Array, table, write_result
+from studies.harness import ROOT, Array, data_file, table, write_result
 
 LAWS = ("auto", "mix-additive", "mix-joint", "mix-exponential", "bimix")
 SEED_NOISE = 0.0011  # nats, the most between a run of the OLMo ladder and its rerun
@@ -187,6 +187,12 @@ def summary(found: pd.DataFrame) -> list[tuple[str, ...]]:
             within = f"{int((own['regret'] <= SEED_NOISE).sum())} of {len(own)}"
             rows.append((name, f"{own['regret'].mean():.4f}", f"{own['regret'].max():.4f}", within))
     return rows
+
+
+def probe() -> Array:
+    """Return numbers behind the tables, unrounded (`studies.provenance`)."""
+    study = slimpajama(data_file("dmsl_slimpajama.csv", None).parent, 20)
+    return by_law("mix-exponential")(study.fitted, "arxiv", study.held.query("eval == 'arxiv'"))
 
 
 def main() -> None:

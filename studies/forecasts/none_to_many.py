@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pandas as pd
@@ -70,6 +71,12 @@ def measured(rows: pd.DataFrame) -> pd.Series:
     own = rows[(rows["n_params"] == ASKED["n_params"]) & (rows["eval"] == "source")]
     base = own.loc[own["tokens"] == 0, "loss"].mean()
     return own[own["tokens"] == own["tokens"].max()].set_index("replay")["loss"] / base - 1.0
+
+
+def probe() -> list[Any]:
+    """Return numbers behind the tables, unrounded (`studies.provenance`)."""
+    rows = ladder()
+    return [asked_with(rows, runs).options for runs in ((), THREE[:1])]
 
 
 def main() -> None:

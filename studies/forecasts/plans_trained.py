@@ -375,6 +375,13 @@ def tables() -> dict[str, pd.DataFrame]:
     return made | {"raised": raised(), "earlier": earlier()}
 
 
+def probe() -> list[pd.DataFrame]:
+    """Return numbers behind the tables, unrounded (`studies.provenance`)."""
+    rows = outcomes()
+    first = rows[rows["measured"].notna()].head(1)
+    return [rows.select_dtypes("number"), forecast_again(first).select_dtypes("number")]
+
+
 def main() -> None:
     """Write recipes, make plans, or score what was trained."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -280,6 +280,12 @@ def tables() -> dict[str, pd.DataFrame]:
     }
 
 
+def probe() -> list[Array]:
+    """Return numbers behind the tables, unrounded (`studies.provenance`)."""
+    found = outcomes(runs())
+    return [slopes(part[(part["rise"] > LEAST) & (part["replay"] > 0)], "rise") for _, _, part in parts(found)]
+
+
 def main() -> None:
     """Print the tables, or write them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -195,6 +196,13 @@ def without_runs(frame: pd.DataFrame) -> pd.DataFrame:
             }
             lines.append({"of": outcome, "replay": f"{replay:g}", **cells})
     return pd.DataFrame(lines)
+
+
+def probe() -> list[Any]:
+    """Return numbers behind the tables, unrounded (`studies.provenance`)."""
+    shift, rows = next(tables_of(runs()))
+    fit = cl.fit(next(iter(LAWS)), rows, "source")
+    return [fit.predict(fit.data), by_rules(rows.assign(domain=shift), "source")]
 
 
 def main() -> None:

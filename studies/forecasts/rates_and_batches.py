@@ -20,6 +20,7 @@ import argparse
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -72,6 +73,15 @@ def judged(runs: pd.DataFrame, choice: Choice) -> np.ndarray:
     cells = (cell for _, cell in runs.groupby(["n_params", "tokens"]))
     firsts = ((cell, *cell[["n_params", "tokens"]].iloc[0].tolist()) for cell in cells)
     return np.array([nearest(cell, *choice(size, tokens)) - cell["loss"].min() for cell, size, tokens in firsts])
+
+
+def probe() -> list[Any]:
+    """Return numbers behind the tables, unrounded (`studies.provenance`)."""
+    runs = load(None)
+    return [
+        vars(fitted(runs[runs["n_params"] < 1e8])),
+        judged(runs[runs["n_params"] == runs["n_params"].max()], steplaw),
+    ]
 
 
 def main() -> None:

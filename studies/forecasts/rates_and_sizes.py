@@ -170,6 +170,12 @@ def tables(found: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return {"kinds": pd.DataFrame(lines, columns=heads), "corpora": cells.reset_index()}
 
 
+def probe() -> dict[str, object]:
+    """Return numbers behind the tables, unrounded (`studies.provenance`)."""
+    file = public_runs(None)
+    return next(forecasts(load(file, "tulu", "cosine"), "tulu:cosine", []))
+
+
 def main() -> None:
     """Print the tables, and write them where asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

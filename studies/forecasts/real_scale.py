@@ -15,6 +15,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -282,6 +283,15 @@ def tables(folder: str | None) -> dict[str, pd.DataFrame]:
     made = {"replay": taken, "gain": kept, "exponents": by_corpus, "predicts": predicted(each), "pairs": pairs(rows)}
     made["ahead"] = scales_ahead(data_file("delphi_midtrain.csv", folder))
     return made | {"optima": optima(data_file(REPLAY, folder).parent), "points": drawn}
+
+
+def probe() -> list[Any]:
+    """Return numbers behind the tables, unrounded (`studies.provenance`)."""
+    rows = rises([data_file(name, None) for name in what_holds.WATTS])
+    each = exponents(rows)[1]
+    forgetting, gain = (studies.learned(outcome) for outcome in ("forgetting", "gain"))
+    frame = studies.rows_of("domain", 1.8e9, 1222.0, [(share, 10e9) for share in SHARES], None, None)
+    return [each, studies.expected("forgetting", frame, forgetting, gain).quantile(0.8)]
 
 
 def main() -> None:

@@ -80,6 +80,11 @@ def tables(names: Collection[str] = QUESTIONS) -> dict[str, pd.DataFrame]:
     return {"all": pd.DataFrame(rows)}
 
 
+def probe() -> pd.DataFrame:
+    """Return numbers behind the tables, unrounded (`studies.provenance`)."""
+    return scored(["en_fr_204k"])
+
+
 def main() -> None:
     """Print the tables, or write them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import math
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -68,6 +69,16 @@ QUESTIONS = (
     ("70B to medicine on 5B, 10 %", "domain", 70.6e9, 212.0, 5e9, 0.1, 4.5e-5, 1.5e-4, None, None),
     ("1.8B to code on 20B, 10 %", "code", 1.8e9, 1222.0, 20e9, 0.1, None, None, None, None),
 )
+
+
+def probe() -> list[Any]:
+    """Return numbers behind the tables, unrounded (`studies.provenance`)."""
+    told = []
+    for _, shift, n_params, ptpp, tokens, replay, peak, pretrain, *_ in QUESTIONS:
+        frame = studies.rows_of(shift, n_params, ptpp, [(replay, tokens)], peak, pretrain)
+        said = studies.expected("forgetting", frame, *map(studies.learned, ("forgetting", "gain")))
+        told.append([said.quantile(p) for p in (0.05, 0.5, 0.95)])
+    return [told, cl.answer(base="llama-3.1-8b", target_tokens="100B", shift="language").alternatives[1]]
 
 
 def main() -> None:

@@ -104,6 +104,13 @@ def means(found: pd.DataFrame, errors: list[str]) -> pd.DataFrame:
     return told.reset_index()
 
 
+def probe() -> dict[str, object]:
+    """Return numbers behind the tables, unrounded (`studies.provenance`)."""
+    _, fitted, asked = next(cuts("docs-to-manuals"))
+    few = {times: rows[rows["n_params"] < 50_000] for times, rows in asked.items()}
+    return next(forecasts({}, fitted[fitted["n_params"] < 50_000], few, None))
+
+
 def main() -> None:
     """Print the tables, and write them where asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -231,6 +232,14 @@ def public(folder: str | None) -> dict[str, pd.DataFrame]:
 def tables() -> dict[str, pd.DataFrame]:
     """Return the tables of our own runs."""
     return {"ours": ours(), "forms": forms()}
+
+
+def probe() -> list[Any]:
+    """Return numbers behind the tables, unrounded (`studies.provenance`)."""
+    rows = ladder()
+    points = rows[(rows["eval"] == "source") & (rows["replay"] == 0) & (rows["ptpp"] == 31)]
+    curve = points.assign(shift=points["loss"] - points["base_loss"], s1_cpt=points["tokens"] / points["n_params"])
+    return [ends(rows), [fit_shift(curve[curve["shift"] > 0], form).r2 for form in ("power", "exponential")]]
 
 
 def main() -> None:

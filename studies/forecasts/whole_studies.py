@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.fitting.auto.average import Average
-from studies.harness import Array, progress, show, write_result
+from studies.harness import Array, progress, show, skip, write_result
 from studies.learning.learn_averages import cuts, forecast_of, thinned, without
 from studies.series import Series, all_series
 
@@ -119,6 +119,14 @@ def tables(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
         "interval score, geometric mean": f"{100 * np.exp(np.log(found['score_90']).mean()):.1f}",
     }
     return {"studies": pd.DataFrame(lines, columns=HEADS), "all": pd.DataFrame([told])}
+
+
+def probe() -> dict[str, Any]:
+    """Return numbers behind the tables, unrounded (`studies.provenance`)."""
+    series = next(one for one in all_series(None) if one.study == "docs-to-code")
+    fit, upper = forecast_of(series, cuts(series, 1)[0]) or skip("the first cut allows no fit")
+    with without(series.study):
+        return scored(fit, upper)
 
 
 def main() -> None:

@@ -505,6 +505,14 @@ def everything(data: Path) -> pd.DataFrame:
     return pd.concat([own_rows(), public_rows(data)], ignore_index=True)
 
 
+def probe() -> list[Any]:
+    """Return numbers behind the tables, unrounded (`studies.provenance`)."""
+    rows = own_rows()
+    forgetting, gain = (studies.learned(outcome) for outcome in ("forgetting", "gain"))
+    frame = outcomes(rows, "forgetting").head(20)
+    return [rows, studies.expected("forgetting", frame, forgetting, gain).quantile(0.9)]
+
+
 def main() -> None:
     """Learn, judge, and write where asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -104,6 +104,13 @@ def tables(names: tuple[str, ...] = NAMES) -> dict[str, pd.DataFrame]:
     return {"large": large(found), "all": by_anchors(found), "sealed": sealed()}
 
 
+def probe() -> Array:
+    """Return numbers behind the tables, unrounded (`studies.provenance`)."""
+    runs = usual_rows(cl.examples.load("docs-to-code")).where(ROWS)
+    held = runs.on("source").where(f"ptpp == {BUDGET}").frame
+    return open_fit("ptpp-floor", runs, "source", "ptpp in (15, 31)", held_values=0, starts=4).errors(held)
+
+
 def main() -> None:
     """Print the tables, or write them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")

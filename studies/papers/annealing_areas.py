@@ -118,6 +118,17 @@ def compared(corpus: str, on: str) -> dict[str, float]:
     return {name: 100 * np.abs(one[late]).mean() for name, one in errors.items()}
 
 
+def probe() -> np.ndarray:
+    """Return numbers behind the tables, unrounded (`studies.provenance`)."""
+    frame, schedules = load_corpus("French")
+    rows = plain(frame).query("eval == 'target'").reset_index(drop=True)
+    areas = law(f"cpt-dynamics:decay={DECAYS[0]}").attach(rows, schedules).fillna(0.0)
+    loss, before, in_cpt = (
+        np.asarray(each, dtype=float) for each in (rows["loss"], areas["s1_pretrain"], areas["s1_cpt"])
+    )
+    return fitted(loss, before, in_cpt, lambda: (areas["s2_pretrain"].to_numpy(), areas["s2_cpt"].to_numpy()), 0)
+
+
 def main() -> None:
     """Compare on every corpus, both losses, and print or keep the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -126,6 +126,11 @@ def measured(name: str, small: bool = False) -> pd.DataFrame:
     return pd.DataFrame(found).set_index(["fitted", "law"])
 
 
+def probe() -> pd.DataFrame:
+    """Return numbers behind the tables, unrounded (`studies.provenance`)."""
+    return simulated()
+
+
 def main(arguments: list[str] | None = None) -> tuple[pd.DataFrame, dict[str, pd.DataFrame]]:
     """Print all tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])

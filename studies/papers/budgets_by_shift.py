@@ -105,6 +105,13 @@ def tables(names: Sequence[str] = NAMES) -> dict[str, pd.DataFrame]:
     return {"shifts": wide(found, keys), "users": wide(users, keys, "user"), "sizes": by_size(ladder)}
 
 
+def probe() -> np.ndarray:
+    """Return numbers behind the tables, unrounded (`studies.provenance`)."""
+    runs = usual_rows(cl.examples.load("docs-to-manuals"))
+    held = runs.on("target").where(f"ptpp == {HELD_OUT} and tokens > 0").frame
+    return error_of_a_user(SHARED, runs, "target", f"ptpp in ({SPLITS[1]}) and tokens > 0", held)
+
+
 def main() -> None:
     """Print the tables as Markdown, and write them where asked."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])

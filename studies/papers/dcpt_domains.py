@@ -156,6 +156,15 @@ def _below_base(table: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+def probe() -> list[np.ndarray]:
+    """Return numbers behind the tables, unrounded (`studies.provenance`)."""
+    table = of_eval(cl.examples.load("domains").where("n_params < 50000"), "target")
+    size = float(table["n_params"].min())
+    laws = (at_probe("dcpt-cross-k3", size, PROBE * size), "dcpt-l3")
+    fits = [cl.fit(law, table, on="target", starts=2, restraint="none") for law in laws]
+    return [squared_errors(fit, fit.data) for fit in fits]
+
+
 def main() -> None:
     """Run all studies and print them."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])

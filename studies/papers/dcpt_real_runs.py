@@ -202,6 +202,13 @@ def in_text(table: pd.DataFrame, published: dict[str, tuple[float, float, float,
     return table.map(lambda cell: cell if isinstance(cell, str) else "-" if np.isnan(cell) else f"{cell:.3f}")
 
 
+def probe() -> list[np.ndarray]:
+    """Return numbers behind the tables, unrounded (`studies.provenance`)."""
+    frame = cl.examples.load("domains").where('domain == "french" and n_params < 50000 and tokens > 0').frame
+    cell = frame[frame["eval"] == "target"]
+    return [plain_fit(law, cell, "target", 2).predict(cell) for law in ("dcpt-l3", "dcpt-l5")]
+
+
 def main() -> None:
     """Run all studies and print them."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])

@@ -27,6 +27,7 @@ was trained for it, at the ratio that L3 names from the first, and at five other
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -238,6 +239,14 @@ def two_seeds(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
                 }
             )
     return pd.DataFrame(rows)
+
+
+def probe() -> list[Any]:
+    """Return numbers behind the tables, unrounded (`studies.provenance`)."""
+    frame = cl.examples.load("domains").frame
+    target = cell(frame, "python", "target")
+    law = cl.fit("dcpt-l3", target, on="target", starts=4, fix=held(target), restraint="none")
+    return [law.predict(target), base_loss(frame)]
 
 
 def main() -> None:

@@ -93,6 +93,12 @@ def errors(on: str, starts: int) -> pd.DataFrame:
     return shown.reset_index(names="law")
 
 
+def probe() -> np.ndarray:
+    """Return numbers behind the tables, unrounded (`studies.provenance`)."""
+    fitted, asked = fitted_rows(), asked_rows().query("eval == 'target'").reset_index(drop=True)
+    return as_french("target", fitted, asked, 2)
+
+
 def main() -> None:
     """Run the study and print it."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])

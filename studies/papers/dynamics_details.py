@@ -172,6 +172,14 @@ def open_bases(frame: pd.DataFrame, schedules: dict[str, object], starts: int) -
     return pd.DataFrame(rows)
 
 
+def probe() -> np.ndarray:
+    """Return numbers behind the tables, unrounded (`studies.provenance`)."""
+    frame, schedules = load()
+    rows = frame[(frame["n_params"] == SIZE) & (frame["phase"] == "cpt") & (frame["replay"] == 0)]
+    fit = fitted(f"{LAW}:open_base=true", rows, "target", schedules, 1)
+    return errors(fit, rows[rows["eval"] == "target"], schedules)
+
+
 def main() -> None:
     """Run all studies and print them."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])

@@ -305,6 +305,13 @@ def in_text(table: pd.DataFrame) -> pd.DataFrame:
     return table.map(lambda cell: f"{cell:.3f}" if isinstance(cell, float) and np.isfinite(cell) else str(cell))
 
 
+def probe() -> list[dict[str, float]]:
+    """Return numbers behind the tables, unrounded (`studies.provenance`)."""
+    frame, schedules = load()
+    rows = plain(frame)[lambda each: each["eval"] == "source"]
+    return [how_far(fitted(law, rows, "source", schedules, 1), rows, schedules) for law in (LAW, PUBLISHED)]
+
+
 def main() -> None:
     """Run all studies and print them."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])

@@ -169,6 +169,11 @@ def tables() -> dict[str, pd.DataFrame]:
     }
 
 
+def probe() -> list[pd.DataFrame]:
+    """Return numbers behind the tables, unrounded (`studies.provenance`)."""
+    return [hidden(), critical()]
+
+
 def main() -> None:
     """Print the tables, or write them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")

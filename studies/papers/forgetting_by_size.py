@@ -97,6 +97,11 @@ def tables() -> dict[str, pd.DataFrame]:
     return {"ends": pd.DataFrame(lines(), columns=["parameters", *heads]), "shifts": shifts(), "bases": bases()}
 
 
+def probe() -> list[pd.DataFrame]:
+    """Return numbers behind the tables, unrounded (`studies.provenance`)."""
+    return [ends()[["nats", "share"]], rows()]
+
+
 def main() -> None:
     """Print the table, or write it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")

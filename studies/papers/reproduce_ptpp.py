@@ -34,7 +34,7 @@ from cptlaw.forecasting.comparing.metrics import METRICS
 from cptlaw.laws.calculus import Array
 from studies.harness import write_result
 from studies.papers.budgets_by_shift import usual_rows
-from studies.papers.open_fits import is_open
+from studies.papers.open_fits import is_open, open_fit
 from studies.papers.ptpp_figures import draw
 from studies.papers.ptpp_forecasts import (
     INPUTS,
@@ -309,6 +309,16 @@ def write_figures(
     in_sample(found, grid).to_csv(folder / "figure3_form3_in_sample.csv", index=False)
     curves(study, found, grid).to_csv(folder / "loss_curves_held_out.csv", index=False)
     return bool(draw(folder))
+
+
+def probe() -> list[Array]:
+    """Return numbers behind the tables, unrounded (`studies.provenance`)."""
+    found = []
+    for name in (PILOT, "en-fr-ladder"):
+        study = study_of(options().parse_args(["--small", "--runs", name]))
+        rows = study.rows.where(f"ptpp == {study.test_ptpp}").on("target").frame
+        found.append(open_fit("ptpp-floor", study.rows, "target", study.fitted, 0, 4).errors(rows))
+    return found
 
 
 def main(arguments: list[str] | None = None) -> None:

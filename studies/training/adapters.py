@@ -131,6 +131,11 @@ def scored(path: Path) -> pd.DataFrame:
     )
 
 
+def probe() -> pd.DataFrame:
+    """Return numbers behind the tables, unrounded (`studies.provenance`)."""
+    return best_rates()
+
+
 def main() -> None:
     """Print, score or write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")

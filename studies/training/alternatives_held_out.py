@@ -102,6 +102,11 @@ def order() -> pd.DataFrame:
     return shown.rename(columns={"apart": "told apart", "right": "in the right order", "inside": "inside 90 %"})
 
 
+def probe() -> pd.DataFrame:
+    """Return numbers behind the tables, unrounded (`studies.provenance`)."""
+    return forecasts()
+
+
 def main() -> None:
     """Print the table, or write it for pages."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")

@@ -202,6 +202,11 @@ def scored(path: Path) -> pd.DataFrame:
     ).reset_index()
 
 
+def probe() -> Array:
+    """Return numbers behind the tables, unrounded (`studies.provenance`)."""
+    return fitted(rows_of(), FORMS[CHOSEN] or ())
+
+
 def main() -> None:
     """Print the comparison, or seal, score or write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")

@@ -60,6 +60,11 @@ def tables() -> dict[str, pd.DataFrame]:
     return {"kept": pd.DataFrame(rows)}
 
 
+def probe() -> pd.DataFrame:
+    """Return numbers behind the tables, unrounded (`studies.provenance`)."""
+    return ends()
+
+
 def main() -> None:
     """Print the table, or write it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")

@@ -232,6 +232,13 @@ def tables() -> dict[str, pd.DataFrame]:
     return {"ends": ends(), "held_out": held_out()}
 
 
+def probe() -> Any:
+    """Return numbers behind the tables, unrounded (`studies.provenance`)."""
+    runs = cl.read_runs(table(), n_params_kind="total")
+    fit = cl.fit(LAW, runs, on=LINKED[0], where="n_params < 40000")
+    return fit.predict(fit.data)
+
+
 def main() -> None:
     """Print the tables, or write them; or score models."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")

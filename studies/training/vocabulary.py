@@ -340,6 +340,11 @@ def tables() -> dict[str, pd.DataFrame]:
     return {"added": pd.DataFrame(sorted(rows, key=lambda row: row["order"])).drop(columns="order")}
 
 
+def probe() -> pd.DataFrame:
+    """Return numbers behind the tables, unrounded (`studies.provenance`)."""
+    return at_end(pd.read_csv(TABLE))
+
+
 def main() -> None:
     """Print the tables, or write them; or make and measure the models."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
