@@ -67,6 +67,8 @@ wheel: $(VENV)/bin/python  ## build wheel and sdist, install each into a bare en
 release: lint types contract test docs wheel  ## build and check a release; the last two steps are a person's
 	@grep -q "^## \[$(VERSION)\]" CHANGELOG.md || { echo "CHANGELOG.md has no section $(VERSION)"; exit 1; }
 	@grep -q "^version: $(VERSION)$$" CITATION.cff || { echo "CITATION.cff names another version than $(VERSION)"; exit 1; }
+	$(RUN) -m studies results
+	@! grep -q '"moved"' studies/stamps.json || { echo "result files are out of date: make results"; exit 1; }
 	@test -z "$$(git status --porcelain)" || { echo "commit first: the tag is to name what was built"; exit 1; }
 	@echo "dist/ is built and checked. Press: git tag -a v$(VERSION) -m $(VERSION) && make wheel && git push --tags"
 	@echo "then: $(RUN) -m twine upload dist/*"

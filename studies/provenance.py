@@ -217,22 +217,22 @@ def probed(study: str) -> tuple[float, ...] | None:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
-            found = list(_numbers(importlib.import_module(study).probe()))
+            found = list(numbers_in(importlib.import_module(study).probe()))
         except SystemExit:  # a public table is not on this machine
             return None
     return tuple(found[:: -(-len(found) // MOST_NUMBERS)])
 
 
-def _numbers(value: Any) -> Iterator[float]:
+def numbers_in(value: Any) -> Iterator[float]:
     """Yield the numbers in what a probe returns, in their order."""
     if isinstance(value, pd.DataFrame):
         value = value.select_dtypes("number").to_numpy(dtype=float)
     if isinstance(value, np.ndarray):
         yield from map(float, value.ravel())
     elif isinstance(value, Mapping):
-        yield from (number for one in value.values() for number in _numbers(one))
+        yield from (number for one in value.values() for number in numbers_in(one))
     elif isinstance(value, Sequence) and not isinstance(value, str):
-        yield from (number for one in value for number in _numbers(one))
+        yield from (number for one in value for number in numbers_in(one))
     elif isinstance(value, int | float | np.number) and not isinstance(value, bool | np.bool_):
         yield float(value)
 
