@@ -31,10 +31,6 @@ if TYPE_CHECKING:  # each under its own name once more, so that type checkers ta
     from cptlaw.fitting.given import given_fit as given_fit
     from cptlaw.forecasting.benching import bench as bench
     from cptlaw.forecasting.comparing import compare as compare
-    from cptlaw.forecasting.curves import fit_out_of_domain as fit_out_of_domain
-    from cptlaw.forecasting.curves import fit_shift as fit_shift
-    from cptlaw.forecasting.curves import forecast_run as forecast_run
-    from cptlaw.forecasting.curves import shift_of_runs as shift_of_runs
     from cptlaw.forecasting.sealing import Scores as Scores
     from cptlaw.forecasting.sealing import Seal as Seal
     from cptlaw.forecasting.sealing import load_seal as load_seal
@@ -57,6 +53,10 @@ if TYPE_CHECKING:  # each under its own name once more, so that type checkers ta
     from cptlaw.runs import Reading as Reading
     from cptlaw.runs import Runs as Runs
     from cptlaw.runs import read_runs as read_runs
+    from cptlaw_curves.forecasting import fit_out_of_domain as fit_out_of_domain
+    from cptlaw_curves.forecasting import fit_shift as fit_shift
+    from cptlaw_curves.forecasting import forecast_run as forecast_run
+    from cptlaw_curves.forecasting import shift_of_runs as shift_of_runs
 
     plan = planning
 
@@ -70,7 +70,6 @@ _NAMES = {
     "cptlaw.fitting.given": "given_fit",
     "cptlaw.forecasting.benching": "bench",
     "cptlaw.forecasting.comparing": "compare",
-    "cptlaw.forecasting.curves": "fit_out_of_domain fit_shift forecast_run shift_of_runs",
     "cptlaw.forecasting.sealing": "Scores Seal load_seal register score",
     "cptlaw.forecasting.verbs": "Check check fit forecast load_fit",
     "cptlaw.importing": "import_logs",
@@ -98,12 +97,9 @@ def __getattr__(name: str) -> object:
         home = import_module(_HOMES[name])
         value = home if name in _MODULES else getattr(home, name)
     elif not name.startswith("_") and name in (functions := _plugin_functions()):
-        try:
-            value = functions[name].load()
-        except ImportError as error:
-            from cptlaw.errors import NotInstalledError
+        from cptlaw.plugins import load
 
-            raise NotInstalledError(f"cptlaw.{name} cannot be loaded: {error}. Install what it needs.") from None
+        value = load(functions[name], f"cptlaw.{name}")
     else:
         raise AttributeError(f"module 'cptlaw' has no attribute {name!r}")
     globals()[name] = value

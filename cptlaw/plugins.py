@@ -1,16 +1,21 @@
-"""Plug-ins: verbs of the command line and functions of the library that other packages add through entry points.
+"""Plug-ins: laws, verbs of the command line and functions of the library, which packages add through entry points.
 
-A package names its verbs (`click` commands) in the group ``cptlaw.verbs`` and the functions behind them in the group
-``cptlaw.functions``. The sweep and the app come that way, so that nothing here knows them.
+A package names its verbs (`click` commands) in the group ``cptlaw.verbs``, "plan NAME" for one of `cptlaw plan`, the
+functions behind them in ``cptlaw.functions`` and, of `cptlaw.plan`, ``cptlaw.plans``, and laws by their names in
+``cptlaw.laws``. What comes with the core and stands beside it (`BESIDE`) comes that way, so that nothing here knows it.
 """
 
 from __future__ import annotations
 
 from importlib import metadata
 from pathlib import Path
+from typing import Any
+
+from cptlaw.errors import NotInstalledError
 
 GROUP = "cptlaw."  # begins the name of each group
-VERBS, FUNCTIONS = GROUP + "verbs", GROUP + "functions"
+VERBS, FUNCTIONS, PLANS, LAWS = GROUP + "verbs", GROUP + "functions", GROUP + "plans", GROUP + "laws"
+BESIDE = "cptlaw_"  # begins the name of each package that comes with the core
 _PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 
 
@@ -25,3 +30,17 @@ def plugin_entries(group: str) -> dict[str, metadata.EntryPoint]:
             own = project.get("entry-points", {}).get(group, {})
             result |= {name: metadata.EntryPoint(name, value, group) for name, value in own.items()}
     return result
+
+
+def load(entry: metadata.EntryPoint, called: str) -> Any:
+    """Return what an entry point names.
+
+    Raises
+    ------
+    NotInstalledError
+        If it needs what is not installed.
+    """
+    try:
+        return entry.load()
+    except ImportError as error:
+        raise NotInstalledError(f"{called} cannot be loaded: {error}. Install what it needs.") from None

@@ -28,6 +28,7 @@ from cptlaw import examples, planning
 from cptlaw.cli import commands
 from cptlaw.laws import LAWS, Law, describe, law
 from cptlaw.laws.parameters import option_text
+from cptlaw.laws.registry import BUILT_IN
 from cptlaw.reporting import figures
 from cptlaw.runs.schema import COLUMNS
 from cptlaw.units import format_quantity
@@ -141,7 +142,7 @@ def made() -> Iterator[tuple[str, str]]:
 
 def built_in() -> list[str]:
     """Return the names of the laws of this package."""
-    return [name for name in LAWS if LAWS[name].__module__.startswith("cptlaw.laws.")]
+    return [name for name in LAWS if LAWS[name].__module__.startswith(BUILT_IN)]
 
 
 def list_of_laws() -> str:

@@ -29,12 +29,13 @@ import numpy as np
 import pandas as pd
 
 import cptlaw
+from cptlaw.plugins import FUNCTIONS, plugin_entries
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "studies" / "results"  # what studies measured: a file each, from which docs/run_pages.py fills pages
 STAMPS = ROOT / "studies" / "stamps.json"
 DATA = ROOT.parent / "shared" / "data"  # public tables, which are no part of this repository
-PACKAGES = ("cptlaw", "cptlaw_app", "cptlaw_sweep", "studies")
+PACKAGES = ("cptlaw", "cptlaw_app", "cptlaw_curves", "cptlaw_sweep", "studies")
 TABLES = {".csv", ".json", ".jsonl", ".parquet", ".yaml", ".yml"}
 QUICK = 60  # seconds of CPU, for --quick
 SAME, PRINTED = 1e-9, 5e-4  # of a probe's number, or of LEAST where it is smaller: what is equal, and what prints alike
@@ -109,7 +110,8 @@ def imported(module: str) -> frozenset[str]:
 def _named(module: str) -> set[str]:
     """Return what the imports of a module name, ours or not, and the homes of what it takes from `cptlaw`."""
     known, found, doors = _files(), set(), set()
-    homes: Mapping[str, str] = cptlaw._HOMES
+    beside = {name: entry.value.partition(":")[0] for name, entry in plugin_entries(FUNCTIONS).items()}
+    homes: Mapping[str, str] = cptlaw._HOMES | beside
     for node in _running(_tree(module)):
         if isinstance(node, ast.Import):
             found |= {one.name for one in node.names}

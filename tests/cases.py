@@ -16,7 +16,7 @@ import pandas as pd
 from cptlaw.laws import LAWS, law
 
 LAW_TESTS = Path(__file__).parent / "laws"
-BUILT_IN = tuple(name for name, cls in LAWS.items() if cls.__module__.startswith("cptlaw."))  # tests define others
+BUILT_IN = tuple(name for name, cls in LAWS.items() if cls.__module__.startswith("cptlaw"))  # tests define others
 
 
 @dataclass(frozen=True)

@@ -111,11 +111,16 @@ def commands() -> tuple[click.Command, ...]:
 
 
 def _plugin_verbs() -> list[click.Command]:
-    """Return the verbs of other packages. One that cannot be loaded is told of, and stops no other."""
+    """Return the verbs of other packages, and give `plan` those that are its own.
+
+    One that cannot be loaded is told of, and stops no other.
+    """
+    from cptlaw.cli import plan
     from cptlaw.plugins import VERBS, plugin_entries
 
     result = []
     for name, entry in plugin_entries(VERBS).items():
+        group, _, verb = name.rpartition(" ")
         try:
             command = entry.load()
             if not isinstance(command, click.Command):
@@ -123,7 +128,10 @@ def _plugin_verbs() -> list[click.Command]:
         except Exception as error:  # noqa: BLE001 - another package's fault must not stop this one
             click.echo(f"note: the verb {name} ({entry.value}) cannot be loaded: {error}", err=True)
             continue
-        result.append(command)
+        if group == "plan":
+            plan.plan.add_command(command, verb)
+        else:
+            result.append(command)
     return result
 
 

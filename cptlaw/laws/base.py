@@ -219,7 +219,7 @@ class Law(Described):
 
     @property
     def needs_schedules(self) -> bool:
-        """Whether the law reads learning-rate schedules, as laws of whole loss curves do (`cptlaw.laws.curve_law`)."""
+        """Whether the law reads learning-rate schedules, as laws of whole loss curves do."""
         return False
 
     @property

@@ -260,6 +260,48 @@ def _group_sizes(count: int, most: int) -> NDArray[np.intp]:
 # -- fits on disk --------------------------------------------------------------------------------------------------
 
 
+def rows_by_run(frame: pd.DataFrame) -> Iterator[tuple[str, NDArray[np.intp]]]:
+    """Yield each run of a table, in order, and where its rows stand."""
+    runs = frame["run"].astype(str).to_numpy()
+    for run in dict.fromkeys(runs):
+        yield run, np.flatnonzero(runs == run)
+
+
+def global_steps(frame: pd.DataFrame, schedule: Schedule, where: str) -> NDArray[np.intp]:
+    """Return the steps of rows of one run, counted across the phases of its schedule, shape (n,), int.
+
+    Raises
+    ------
+    DataError
+        If a step is missing, no whole number, or outside its phase.
+    """
+    steps = frame["step"].to_numpy(dtype=float)
+    bad = ~np.isfinite(steps) | (steps != np.round(steps))
+    if bad.any():
+        row = frame.index[np.flatnonzero(bad)[0]]
+        raise DataError(f"{where}, row {row}: step is {steps[bad][0]}; expected a whole number of optimiser steps.")
+    # A table without phases is one of the phase that is being studied, which is the last.
+    last = schedule.phases[-1].phase
+    if "phase" in frame.columns:
+        phase = frame["phase"].astype(object).where(frame["phase"].notna(), last).astype(str).to_numpy()
+    else:
+        phase = np.full(len(frame), last)
+    unknown = ~np.isin(phase, ("pretrain", "cpt"))
+    if unknown.any():
+        row = frame.index[np.flatnonzero(unknown)[0]]
+        raise DataError(f"{where}, row {row}: phase is {phase[unknown][0]!r}; expected pretrain or cpt.")
+    in_cpt = phase == "cpt"
+    length = np.where(in_cpt, schedule.n_cpt, schedule.n_pretrain)
+    outside = (steps < 0) | (steps > length)
+    if outside.any():
+        i = int(np.flatnonzero(outside)[0])
+        raise DataError(
+            f"{where}, row {frame.index[i]}: step {steps[i]:.0f} of phase {phase[i]} lies outside its schedule, which "
+            f"has {length[i]} steps there. Steps count from the start of each phase; lengthen the schedule, or mend it."
+        )
+    return (steps + np.where(in_cpt, schedule.n_pretrain, 0)).astype(int)
+
+
 def schedules_to_json(schedules: Schedules) -> dict[str, list[dict[str, object]]]:
     """Return schedules as plain values; the points of a logged one keep only the corners of straight lines."""
     return {run: [_phase_to_json(phase) for phase in schedule.phases] for run, schedule in schedules.items()}

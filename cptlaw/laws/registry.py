@@ -1,8 +1,8 @@
 """Where laws are known by name.
 
 Nothing is listed here. A class with a name registers itself when it is defined: a built-in law when its file in this
-folder or in `others` is imported, a law of an installed package through the entry-point group ``cptlaw.laws``, any
-other when the notebook or module that defines it runs.
+folder is imported, a law of a package beside the core or of any other through the entry-point group ``cptlaw.laws``,
+any other when the notebook or module that defines it runs.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Iterator, Mapping
-from importlib import metadata
 from threading import RLock
 from typing import TypeVar
 
 from cptlaw.errors import UsageError
 from cptlaw.laws.described import Described
+from cptlaw.plugins import BESIDE, LAWS, plugin_entries
 
 SomeLaw = TypeVar("SomeLaw", bound=Described)
 
-GROUP = "cptlaw.laws"
 SYNONYMS = {"dcpt": "dcpt-l3"}
-_BUILT_IN = "cptlaw.laws."
+_HERE = "cptlaw.laws."
+BUILT_IN = (_HERE, BESIDE)  # begins the modules of laws that come with the core
 
 
 class Registry(Mapping[str, type[SomeLaw]]):
@@ -49,7 +49,7 @@ class Registry(Mapping[str, type[SomeLaw]]):
         UsageError
             If the name belongs to a built-in law or to another package's.
         """
-        if not cls.__module__.startswith(_BUILT_IN):
+        if not cls.__module__.startswith(BUILT_IN):
             self._load_built_in()  # so that a clash is found whichever comes first
         name = cls.name
         if not isinstance(name, str) or not name or set(name) & set(":, \t\n"):
@@ -58,7 +58,7 @@ class Registry(Mapping[str, type[SomeLaw]]):
             )
         known = self._classes.get(name)
         rerun = known is not None and (known.__module__, known.__qualname__) == (cls.__module__, cls.__qualname__)
-        built_in = known is not None and known.__module__.startswith(_BUILT_IN)
+        built_in = known is not None and known.__module__.startswith(BUILT_IN)
         if (known is not None and not rerun and (built_in or known.__module__ != cls.__module__)) or name in SYNONYMS:
             owner = "a built-in law" if known is None or built_in else f"a law of {known.__module__}"
             raise UsageError(
@@ -87,7 +87,7 @@ class Registry(Mapping[str, type[SomeLaw]]):
 
     def _place(self, name: str) -> tuple[bool, int]:
         cls = self._classes[name]
-        return not cls.__module__.startswith(_BUILT_IN), cls.order
+        return not cls.__module__.startswith(BUILT_IN), cls.order
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -97,15 +97,21 @@ class Registry(Mapping[str, type[SomeLaw]]):
             if not self._built_in:
                 self._built_in = True
                 package = importlib.import_module("cptlaw.laws")
-                for module in pkgutil.walk_packages(package.__path__, _BUILT_IN):
+                for module in pkgutil.walk_packages(package.__path__, _HERE):
                     importlib.import_module(module.name)
+                self._load_entries(own=True)
 
     def _load_installed(self) -> None:
         with self._loading:
             if not self._installed:
                 self._installed = True
-                for entry in metadata.entry_points(group=GROUP):
-                    try:
-                        entry.load()
-                    except Exception as error:  # noqa: BLE001 - another package's fault must not stop this one
-                        self.broken[f"{entry.name} = {entry.value}"] = f"{type(error).__name__}: {error}"
+                self._load_entries(own=False)
+
+    def _load_entries(self, own: bool) -> None:
+        """Load laws of packages that come with the core, or of all others."""
+        for entry in plugin_entries(LAWS).values():
+            if entry.value.startswith(BESIDE) == own:
+                try:
+                    entry.load()
+                except Exception as error:  # noqa: BLE001 - another package's fault must not stop this one
+                    self.broken[f"{entry.name} = {entry.value}"] = f"{type(error).__name__}: {error}"

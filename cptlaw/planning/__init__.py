@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from cptlaw.plugins import PLANS, load, plugin_entries
+
 if TYPE_CHECKING:  # each under its own name once more, so that type checkers take it for public
     from cptlaw.planning.corpora.mix import mix as mix
     from cptlaw.planning.corpora.result import CorporaPlan as CorporaPlan
@@ -27,14 +29,14 @@ if TYPE_CHECKING:  # each under its own name once more, so that type checkers ta
     from cptlaw.planning.next_runs.suggestion import Suggestion as Suggestion
     from cptlaw.planning.result import MixPlan as MixPlan
     from cptlaw.planning.result import Plan as Plan
-    from cptlaw.planning.schedules.schedule import schedule as schedule
-    from cptlaw.planning.schedules.schedule_plan import SchedulePlan as SchedulePlan
-    from cptlaw.planning.schedules.turning import CriticalPlan as CriticalPlan
-    from cptlaw.planning.schedules.turning import TurningPlan as TurningPlan
-    from cptlaw.planning.schedules.turning import critical_point as critical_point
-    from cptlaw.planning.schedules.turning import turning_length as turning_length
-    from cptlaw.planning.schedules.whole_schedule import WholePlan as WholePlan
-    from cptlaw.planning.schedules.whole_schedule import whole_schedule as whole_schedule
+    from cptlaw_curves.planning.schedule import schedule as schedule
+    from cptlaw_curves.planning.schedule_plan import SchedulePlan as SchedulePlan
+    from cptlaw_curves.planning.turning import CriticalPlan as CriticalPlan
+    from cptlaw_curves.planning.turning import TurningPlan as TurningPlan
+    from cptlaw_curves.planning.turning import critical_point as critical_point
+    from cptlaw_curves.planning.turning import turning_length as turning_length
+    from cptlaw_curves.planning.whole_schedule import WholePlan as WholePlan
+    from cptlaw_curves.planning.whole_schedule import whole_schedule as whole_schedule
 
 # File -> public names that live there. Loaded on first use: the command line reads the scenarios and answers --help at
 # once.
@@ -49,10 +51,6 @@ _NAMES = {
     "next_runs.suggest": "suggest",
     "next_runs.suggestion": "Cell Suggestion",
     "result": "MixPlan Plan",
-    "schedules.schedule": "schedule",
-    "schedules.schedule_plan": "SchedulePlan",
-    "schedules.turning": "CriticalPlan TurningPlan critical_point turning_length",
-    "schedules.whole_schedule": "WholePlan whole_schedule",
 }
 _HOMES = {name: f"cptlaw.planning.{home}" for home, names in _NAMES.items() for name in names.split()}
 
@@ -60,12 +58,15 @@ __all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
+    if name in _HOMES:
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+    elif not name.startswith("_") and name in (beside := plugin_entries(PLANS)):
+        value = load(beside[name], f"cptlaw.plan.{name}")
+    else:
         raise AttributeError(f"module 'cptlaw.planning' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return sorted({*__all__, *plugin_entries(PLANS)})

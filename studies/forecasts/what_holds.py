@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 import cptlaw as cl
-from cptlaw.forecasting.curves import fit_shift
+from cptlaw_curves.forecasting import fit_shift
 from studies.harness import MEASURED, Array, data_file, find_data, show, write_result
 
 GROUPS = {"30K to 46K": (0.0, 5e4), "75K to 125K": (5e4, 1.5e5), "204K to 1.04M": (1.5e5, 2e6)}

@@ -19,9 +19,9 @@ import pandas as pd
 from scipy import optimize
 
 from cptlaw.laws import law
-from cptlaw.laws.curve_law import global_steps, rows_by_run
-from cptlaw.laws.others.lr_drops import Drops, drops_of
+from cptlaw.laws.curve_rows import global_steps, rows_by_run
 from cptlaw.schedules import effective_lr
+from cptlaw_curves.laws.lr_drops import Drops, drops_of
 from studies.harness import show, write_result
 from studies.papers.dynamics_measured import CORPORA, ROLES, load_corpus, plain
 

@@ -7,8 +7,8 @@ from facts import refused
 
 from cptlaw.errors import DataError, UsageError
 from cptlaw.laws import Context, card, law
-from cptlaw.laws.curve_law import DECAY
 from cptlaw.schedules import Phase, Schedule, areas
+from cptlaw_curves.laws.curve_law import DECAY
 
 VARIANTS = [
     "lr-annealing:decay=fit",

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from cptlaw.laws import law
-from cptlaw.laws.others.lr_drops import Drops, drops_of
-from cptlaw.laws.others.multi_power import effect
 from cptlaw.schedules import Phase, Schedule
+from cptlaw_curves.laws.lr_drops import Drops, drops_of
+from cptlaw_curves.laws.multi_power import effect
 
 PUBLIC = Path(__file__).resolve().parents[3] / "shared" / "data"
 needs_data = pytest.mark.skipif(not PUBLIC.exists(), reason=f"the public data are not at {PUBLIC}")

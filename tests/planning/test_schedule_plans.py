@@ -14,10 +14,10 @@ import cptlaw as cl
 from cptlaw.cli import main
 from cptlaw.errors import UsageError
 from cptlaw.planning.descent import Domain
-from cptlaw.planning.schedules.curve_loss import CurveLoss
-from cptlaw.planning.schedules.whole_schedule import loss_and_slopes
 from cptlaw.planning.solve import Axis, Limit, Space, solve
 from cptlaw.schedules import Phase, Schedule, read_schedules
+from cptlaw_curves.planning.curve_loss import CurveLoss
+from cptlaw_curves.planning.whole_schedule import loss_and_slopes
 
 # Fig. 20, e = 0.1.
 WEIGHTED_SOURCE = dict(zip(NAMES, (3.037, 0.510, 0.464, 4.542, 100, 0.008, 0.779, 0.728), strict=True))

@@ -9,8 +9,8 @@ from facts import refused
 
 import cptlaw as cl
 from cptlaw.errors import install_command
-from cptlaw.forecasting.curves.shift import ShiftFit
 from cptlaw.laws import describe, law
+from cptlaw_curves.forecasting.shift import ShiftFit
 
 go = pytest.importorskip("plotly.graph_objects")
 

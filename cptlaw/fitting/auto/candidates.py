@@ -13,7 +13,7 @@ from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.learned.priors import learned_priors
 from cptlaw.fitting.solving.restraint import Prior, Restraint
 from cptlaw.fitting.solving.training_rows import TrainingRows
-from cptlaw.laws import Law, law
+from cptlaw.laws import LAWS, Law, law
 from cptlaw.laws.base import Role
 
 # What forms count before rollouts are seen, chosen by leaving whole studies out (studies/bench.md). Ladders of end
@@ -233,7 +233,7 @@ def _cpt_candidates(frame: pd.DataFrame, role: Role, has_schedules: bool) -> Ite
             yield Candidate(chosen, (), 0.5)
     if levels(frame, "replay") > 1 and levels(frame, "ptpp") < 2:
         yield Candidate(law("dcpt-l3"), (), MIX_ONLY)
-    if has_schedules and role != "other":
+    if has_schedules and role != "other" and "cpt-dynamics-joint" in LAWS:
         name = "cpt-dynamics-joint" if levels(frame, "n_params") > 1 else "cpt-dynamics-replay"
         for decay in MEMORIES:
             yield Candidate(law(name, normalised=True, one_gain=True, decay=decay), (), SCHEDULED / len(MEMORIES))

@@ -9,7 +9,7 @@ import numpy as np
 from cptlaw.findings import Finding
 from cptlaw.fitting.auto.rows import Chosen
 from cptlaw.fitting.shared_error import AREA
-from cptlaw.laws.curve_law import global_steps, rows_by_run
+from cptlaw.laws.curve_rows import global_steps, rows_by_run
 from cptlaw.schedules import SchedulesLike, areas, read_schedules
 
 

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 import cptlaw as cl
-from cptlaw.forecasting.curves.baselines import SHARES, Stack, line_and_last
 from cptlaw.schedules import Phase, Schedule
+from cptlaw_curves.forecasting.baselines import SHARES, Stack, line_and_last
 
 PLAN = Schedule([Phase("cpt", 4000, "constant", peak=1e-3, warmup=50)])
 

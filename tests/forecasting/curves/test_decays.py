@@ -10,8 +10,8 @@ import cptlaw as cl
 from cptlaw.cli import main
 from cptlaw.errors import UsageError
 from cptlaw.fitting.learned import leaving_out
-from cptlaw.forecasting.curves.decay import Decay, gain_prior
 from cptlaw.schedules import Phase, Schedule
+from cptlaw_curves.forecasting.decay import Decay, gain_prior
 from studies.forecasts.decays import back_test, decays
 
 STEPS, BEGINS = 10_000, 8_000

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from cptlaw.laws.base import Amplitude, Option, Shape
 from cptlaw.laws.calculus import Letters, Value
-from cptlaw.laws.curve_law import FADING, KAPPA, CurveLaw
+from cptlaw_curves.laws.curve_law import FADING, KAPPA, CurveLaw
 
 CURVE_EXPONENT = Shape(0.01, 20.0, start=(0.1, 1.2))  # open base models were published with exponents up to 7
 

@@ -15,9 +15,9 @@ from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.laws.calculus import Array
-from cptlaw.laws.curve_law import CurveLaw
 from cptlaw.planning.loss import FitLike, LossBase, fit_of, losses_of
 from cptlaw.schedules import Schedule
+from cptlaw_curves.laws.curve_law import CurveLaw
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,19 +13,19 @@ from numpy.typing import NDArray
 from cptlaw.errors import DataError, UsageError, did_you_mean, join_names
 from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.fitting.solving.student import t_quantile
-from cptlaw.forecasting.curves.decay import FALL, Decay
-from cptlaw.forecasting.curves.posterior import Normal, posterior
-from cptlaw.forecasting.curves.prior_average import average
-from cptlaw.forecasting.curves.priors import Coordinates
-from cptlaw.forecasting.curves.run_forecast import RunForecast
 from cptlaw.laws import law
-from cptlaw.laws.curve_law import CurveLaw, global_steps
-from cptlaw.laws.curve_rows import curve_rows, thinned
+from cptlaw.laws.curve_rows import curve_rows, global_steps, thinned
 from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.metrics import loss_unit
 from cptlaw.runs.table import RunsLike
 from cptlaw.schedules import Schedule, SchedulesLike, areas, read_schedules
 from cptlaw.units import parse_probability
+from cptlaw_curves.forecasting.decay import FALL, Decay
+from cptlaw_curves.forecasting.posterior import Normal, posterior
+from cptlaw_curves.forecasting.prior_average import average
+from cptlaw_curves.forecasting.priors import Coordinates
+from cptlaw_curves.forecasting.run_forecast import RunForecast
+from cptlaw_curves.laws.curve_law import CurveLaw
 
 LEAST = 3  # rows of a run after its start, from which it is forecast
 WIDER = 2.0  # factor on the spread of a prior, for its version with less weight
@@ -88,7 +88,7 @@ def forecast_run(
 
     Where the rate of a training from scratch falls at the end of its plan after a stretch at a constant one, and no
     other run shows what that gains, the decay is a line of its own in the rate that is left
-    (`cptlaw.forecasting.curves.decay`), and no average.
+    (`cptlaw_curves.forecasting.decay`), and no average.
 
     Examples
     --------

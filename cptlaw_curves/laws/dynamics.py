@@ -18,11 +18,11 @@ import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy
-from cptlaw.laws.annealing import ANNEALED, CURVE_EXPONENT, SIZE_EXPONENT
 from cptlaw.laws.base import Amplitude, Option, Role, Shape
 from cptlaw.laws.calculus import Array, Computed, Jet, Letters, Number, Positive, Value, exp, expm1, log1p, saturation
-from cptlaw.laws.curve_law import CurveLaw
 from cptlaw.laws.parameters import UsualPrior, positive
+from cptlaw_curves.laws.annealing import ANNEALED, CURVE_EXPONENT, SIZE_EXPONENT
+from cptlaw_curves.laws.curve_law import CurveLaw
 
 # Published shifts: E from 3 to 18,000 per unit of area, beta from 0.001 (a logarithm) to 35 (an exponential).
 SPEED = Shape(1e-2, 1e6, start=(3.0, 3e3))
@@ -33,7 +33,7 @@ ANNEALING_OF_MIX = Shape(1e-4, 5.0, start=(0.01, 0.3), usual=(0.05, 0.8, "log"))
 SHIFT_OF_MIX = Shape(1e-2, 20.0, start=(1.0, 7.0), usual=(3.0, 0.8, "log"))  # published 3.238 and 5.696
 BENT = Shape(0.05, 3.0, start=(0.6, 1.3))
 
-SHIFTED = (0.1, 1.2, "share")  # of the loss; see `cptlaw.forecasting.curves.priors`
+SHIFTED = (0.1, 1.2, "share")  # of the loss; see `cptlaw_curves.forecasting.priors`
 # E times the forward area of the longest run: how far the shift has bent by its end, and the spread of its logarithm.
 BENT_BY_THE_END = (60.0, 2.0)
 STRAIGHT = 0.05  # beta ln(1 + E S) up to which the shift is a logarithm to within 3 %: only B beta and E count

@@ -17,9 +17,9 @@ from cptlaw.fitting.learned.priors import learned_prior
 from cptlaw.fitting.solving.restraint import Prior
 from cptlaw.laws.base import Role
 from cptlaw.laws.calculus import Number
-from cptlaw.laws.curve_law import CurveLaw
-from cptlaw.laws.dynamics import CptDynamics
 from cptlaw.schedules import LAMBDA
+from cptlaw_curves.laws.curve_law import CurveLaw
+from cptlaw_curves.laws.dynamics import CptDynamics
 
 BEFORE = Prior(3.0, 1.5, "log")  # S1 of an unknown pre-training, in forward areas of CPT
 

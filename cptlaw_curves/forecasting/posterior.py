@@ -2,7 +2,7 @@
 
     log y = log L(t; theta) + delta_run + noise
 
-theta has the priors of `cptlaw.forecasting.curves.priors`; each run may lie delta off the law (other seed, data order).
+theta has the priors of `cptlaw_curves.forecasting.priors`; each run may lie delta off the law (other seed, data order).
 Finished runs make a prior of their own: their posterior, widened by what differs from run to run, because no law holds
 its parameters exactly under another schedule. The run's own rows then count in full. Neighbouring points of a curve err
 together, so each run's points count as its effective number of points. The mode is found by robust least squares, the
@@ -23,8 +23,8 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.fitting.solving.blocks import correlation_time
-from cptlaw.forecasting.curves.priors import Coordinates
 from cptlaw.laws.calculus import Array, Letters
+from cptlaw_curves.forecasting.priors import Coordinates
 
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult

@@ -10,12 +10,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cptlaw.errors import DataError
-from cptlaw.laws.annealing import ANNEALED, CURVE_EXPONENT
 from cptlaw.laws.base import Amplitude, Role, Shape
 from cptlaw.laws.calculus import Array, Computed, Jet, Letters, Number, Value, exp, log
-from cptlaw.laws.curve_law import SKIP_STEPS, WARMUP, CurveLaw
-from cptlaw.laws.others.lr_drops import Drops, drops_of
 from cptlaw.schedules import LAMBDA, Schedule, effective_lr
+from cptlaw_curves.laws.annealing import ANNEALED, CURVE_EXPONENT
+from cptlaw_curves.laws.curve_law import SKIP_STEPS, WARMUP, CurveLaw
+from cptlaw_curves.laws.lr_drops import Drops, drops_of
 
 # Where the authors' protocol starts, and near which its early stop leaves the three that may be held.
 POWER = Shape(0.02, 20.0, start=(0.3, 0.9), usual=(0.5, 0.15))

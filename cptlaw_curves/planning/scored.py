@@ -17,9 +17,9 @@ from cptlaw.laws.combined_law import AnyLaw
 from cptlaw.planning.loss import LossBase, base_losses
 from cptlaw.planning.points import score_fits, score_reference
 from cptlaw.planning.reference import Reference
-from cptlaw.planning.schedules.curve_loss import CurveLoss
 from cptlaw.schedules import Schedule
 from cptlaw.units import format_percent
+from cptlaw_curves.planning.curve_loss import CurveLoss
 
 SEEN = 0.5  # weight of the members through the plan's losses below which the rest is worth a word
 

@@ -20,17 +20,18 @@ import numpy as np
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array
-from cptlaw.laws.curve_law import CurveLaw
 from cptlaw.planning.loss import FitLike
 from cptlaw.planning.result import Plan, number_text, quantity_text
-from cptlaw.planning.scenario import WholeSchedule, documented, read_scenario
-from cptlaw.planning.schedules.curve_loss import CurveLoss
-from cptlaw.planning.schedules.space import build_space
+from cptlaw.planning.scenario import documented, read_scenario
 from cptlaw.result import Line
 from cptlaw.runs.metrics import USUAL_UNIT, unit_of
 from cptlaw.schedules import Phase, Schedule, areas, effective_lr
 from cptlaw.units import format_percent
 from cptlaw.writing import RATES, write_to_edit
+from cptlaw_curves.laws.curve_law import CurveLaw
+from cptlaw_curves.planning.curve_loss import CurveLoss
+from cptlaw_curves.planning.scenario import WholeSchedule
+from cptlaw_curves.planning.space import build_space
 
 ITERATIONS = 400
 MEMORY = 8  # of the nonmonotone line search

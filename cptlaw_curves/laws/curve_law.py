@@ -8,7 +8,7 @@ steps whatever the steps of the rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from cptlaw.errors import DataError, did_you_mean
 from cptlaw.laws.base import LETTERS, Context, Law, Option, Role, Shape
 from cptlaw.laws.calculus import Array, Computed, Jet, Letters, Value
+from cptlaw.laws.curve_rows import global_steps, rows_by_run
 from cptlaw.laws.parameters import count, number
 from cptlaw.schedules import LAMBDA, Schedule, areas
 
@@ -220,48 +221,6 @@ class CurveLaw(Law):
             return interpolated(vars(x)[f"{name}_by_decay"], vars(p)["lambda"])
         area: Value = getattr(x, LETTERS[name])
         return area
-
-
-def rows_by_run(frame: pd.DataFrame) -> Iterator[tuple[str, NDArray[np.intp]]]:
-    """Yield each run of a table, in order, and where its rows stand."""
-    runs = frame["run"].astype(str).to_numpy()
-    for run in dict.fromkeys(runs):
-        yield run, np.flatnonzero(runs == run)
-
-
-def global_steps(frame: pd.DataFrame, schedule: Schedule, where: str) -> NDArray[np.intp]:
-    """Return the steps of rows of one run, counted across the phases of its schedule, shape (n,), int.
-
-    Raises
-    ------
-    DataError
-        If a step is missing, no whole number, or outside its phase.
-    """
-    steps = frame["step"].to_numpy(dtype=float)
-    bad = ~np.isfinite(steps) | (steps != np.round(steps))
-    if bad.any():
-        row = frame.index[np.flatnonzero(bad)[0]]
-        raise DataError(f"{where}, row {row}: step is {steps[bad][0]}; expected a whole number of optimiser steps.")
-    # A table without phases is one of the phase that is being studied, which is the last.
-    last = schedule.phases[-1].phase
-    if "phase" in frame.columns:
-        phase = frame["phase"].astype(object).where(frame["phase"].notna(), last).astype(str).to_numpy()
-    else:
-        phase = np.full(len(frame), last)
-    unknown = ~np.isin(phase, ("pretrain", "cpt"))
-    if unknown.any():
-        row = frame.index[np.flatnonzero(unknown)[0]]
-        raise DataError(f"{where}, row {row}: phase is {phase[unknown][0]!r}; expected pretrain or cpt.")
-    in_cpt = phase == "cpt"
-    length = np.where(in_cpt, schedule.n_cpt, schedule.n_pretrain)
-    outside = (steps < 0) | (steps > length)
-    if outside.any():
-        i = int(np.flatnonzero(outside)[0])
-        raise DataError(
-            f"{where}, row {frame.index[i]}: step {steps[i]:.0f} of phase {phase[i]} lies outside its schedule, which "
-            f"has {length[i]} steps there. Steps count from the start of each phase; lengthen the schedule, or mend it."
-        )
-    return (steps + np.where(in_cpt, schedule.n_pretrain, 0)).astype(int)
 
 
 def _decay_tables(schedule: Schedule, names: Sequence[str], **options: Any) -> dict[str, Array]:

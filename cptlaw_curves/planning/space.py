@@ -12,11 +12,11 @@ import numpy as np
 
 from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.planning.scenario import PlanQuestion
-from cptlaw.planning.schedules.curve_loss import CurveLoss
 from cptlaw.planning.solve import Axis
 from cptlaw.schedules import Phase, Schedule, SchedulesLike, read_schedules
 from cptlaw.schedules.shapes import WITH_DECAY, WITH_END
 from cptlaw.units import parse_quantity
+from cptlaw_curves.planning.curve_loss import CurveLoss
 
 DEFAULT_STEPS = 10_000
 WIDE_REPLAY = (0.0, 0.95)

@@ -19,13 +19,14 @@ from cptlaw.findings import Finding
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.loss import FitLike
 from cptlaw.planning.result import Plan, number_text
-from cptlaw.planning.scenario import CriticalPoint, PlanQuestion, TurningLength, documented, read_scenario
-from cptlaw.planning.schedules.curve_loss import CurveLoss
-from cptlaw.planning.schedules.space import build_space
+from cptlaw.planning.scenario import PlanQuestion, documented, read_scenario
 from cptlaw.result import Line
 from cptlaw.runs.metrics import USUAL_UNIT, unit_of
 from cptlaw.schedules import Phase, Schedule
 from cptlaw.units import format_percent, format_quantity
+from cptlaw_curves.planning.curve_loss import CurveLoss
+from cptlaw_curves.planning.scenario import CriticalPoint, TurningLength
+from cptlaw_curves.planning.space import build_space
 
 TurningKind = Literal["zero", "finite", "infinite"]
 SETTLED = 25.0  # time constants of the momentum after which S2 counts as settled, e^-25
@@ -373,7 +374,7 @@ def _base_rate_and_mix(losses: Sequence[CurveLoss], given: PlanQuestion) -> tupl
 
 
 def _weak_shift(losses: Sequence[CurveLoss]) -> list[Finding]:
-    """Say of which losses the shift is a logarithm, which has no end: see `cptlaw.laws.dynamics`."""
+    """Say of which losses the shift is a logarithm, which has no end: see `cptlaw_curves.laws.dynamics`."""
     findings = []
     for loss in losses:
         bend = loss.params["beta"]

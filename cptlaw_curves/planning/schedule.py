@@ -27,13 +27,14 @@ from cptlaw.planning.limits import (
 from cptlaw.planning.loss import EVEN, FitLike
 from cptlaw.planning.mixes.expected import binding
 from cptlaw.planning.points import drop_of, infeasible_fields, score_limits
-from cptlaw.planning.scenario import Goal, PlanQuestion, ScheduleOfRun, documented, read_scenario
-from cptlaw.planning.schedules.curve_loss import CurveLoss, shared_columns
-from cptlaw.planning.schedules.schedule_plan import NEAR, SchedulePlan, show_choice
-from cptlaw.planning.schedules.scored import ScheduledScore, scheduled_scores
-from cptlaw.planning.schedules.space import MEANING, ScheduledMix, ScheduleRange, build_space
+from cptlaw.planning.scenario import PlanQuestion, documented, read_scenario
 from cptlaw.planning.solve import Best, Limit, Points, Space, certificate, worst_excess
 from cptlaw.runs.metrics import unit_of
+from cptlaw_curves.planning.curve_loss import CurveLoss, shared_columns
+from cptlaw_curves.planning.scenario import Goal, ScheduleOfRun
+from cptlaw_curves.planning.schedule_plan import NEAR, SchedulePlan, show_choice
+from cptlaw_curves.planning.scored import ScheduledScore, scheduled_scores
+from cptlaw_curves.planning.space import MEANING, ScheduledMix, ScheduleRange, build_space
 
 # Steps of a schedule are whole numbers: with finer differences their rounding would be taken for a slope.
 STEP = 2e-3  # of the range of a choice

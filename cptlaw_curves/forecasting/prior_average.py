@@ -15,10 +15,10 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.fitting.solving.student import t_quantile
-from cptlaw.forecasting.curves.baselines import SHARES, Stack, line_and_last
-from cptlaw.forecasting.curves.posterior import Normal, Posterior, posterior
-from cptlaw.forecasting.curves.priors import Coordinates
 from cptlaw.laws.calculus import Array
+from cptlaw_curves.forecasting.baselines import SHARES, Stack, line_and_last
+from cptlaw_curves.forecasting.posterior import Normal, Posterior, posterior
+from cptlaw_curves.forecasting.priors import Coordinates
 
 CUTS = (0.5, 0.75)  # of a run's own steps, from which its last row is forecast
 LEAST = 2  # rows before a cut

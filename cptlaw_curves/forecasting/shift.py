@@ -19,13 +19,14 @@ from cptlaw.errors import DataError, UsageError, did_you_mean
 from cptlaw.findings import Finding
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.laws.calculus import Array
-from cptlaw.laws.curve_law import CurveLaw, global_steps
-from cptlaw.laws.dynamics import STRAIGHT
+from cptlaw.laws.curve_rows import global_steps
 from cptlaw.result import Line, Result
 from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.table import RunsLike
 from cptlaw.schedules import SchedulesLike, areas, read_schedules
 from cptlaw.units import counted
+from cptlaw_curves.laws.curve_law import CurveLaw
+from cptlaw_curves.laws.dynamics import STRAIGHT
 
 FORMS = ("power", "exponential")
 AGAINST = ("s1_cpt", "step")

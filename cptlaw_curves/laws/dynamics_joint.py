@@ -9,14 +9,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cptlaw.laws.annealing import SIZE_EXPONENT
 from cptlaw.laws.base import Amplitude, Option, Role
 from cptlaw.laws.calculus import Array, Letters, Value, exp, log
-from cptlaw.laws.curve_law import FADING, KAPPA
-from cptlaw.laws.dynamics import CptDynamicsReplay
 from cptlaw.laws.parameters import UsualPrior
 from cptlaw.laws.shared_tokens import OF_BUDGET, OF_PRETRAINING_RATE, OF_RATE, OF_TARGET, RATE
 from cptlaw.schedules import Schedule
+from cptlaw_curves.laws.annealing import SIZE_EXPONENT
+from cptlaw_curves.laws.curve_law import FADING, KAPPA
+from cptlaw_curves.laws.dynamics import CptDynamicsReplay
 
 # What the shift grows with: its exponent, and the column that it reads.
 GROWTH = {"rate": ("h", "peak_cpt"), "pretraining_rate": ("w", "peak_pretrain"), "budget": ("b", "s1_pretrain")}

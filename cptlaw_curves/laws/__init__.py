@@ -1,0 +1,1 @@
+"""Laws of whole loss curves: they read a schedule of learning rates, step by step."""
