@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
+
+import pandas as pd
 
 from cptlaw.errors import UsageError, did_you_mean, join_names
 from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.fitting.law_fit import LawFit
-from cptlaw.laws.dcpt_cross import AcrossDomains
+from cptlaw.laws import Law
 
 Fitted = TypeVar("Fitted", bound=Forecaster)
+
+
+@runtime_checkable
+class AcrossDomains(Protocol):
+    """A law that tells corpora apart by coefficients, which runs on each of them measure."""
+
+    corpus: str
+
+    def of_corpus(self, name: str, table: pd.DataFrame) -> Law:
+        """Return the law of one corpus, with the coefficients that a table measures."""
 
 
 def fit_of_corpus(fit: Fitted, domain: str | None) -> Fitted:

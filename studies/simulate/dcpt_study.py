@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from cptlaw.errors import UsageError
 from cptlaw.laws import law
-from cptlaw.laws.dcpt_cross import CrossK2, CrossK3
 from cptlaw.units import format_quantity
+from cptlaw_published.dcpt_cross import CrossK2, CrossK3
 from studies.simulate.measuring import Errors, Truth, Truths, measure
 
 TOKENS_PER_STEP = 131_072

@@ -8,7 +8,7 @@ from test_corpora import MIXES, NAMES
 
 import cptlaw as cl
 from cptlaw.laws import law
-from cptlaw.laws.others.repeated import PER_TOKEN
+from cptlaw_published.repeated import PER_TOKEN
 
 UNIQUE = {"unique_tokens": (2e8, 2e9, 2e10)}
 

@@ -181,6 +181,8 @@ def _mix_candidates(frame: pd.DataFrame) -> Iterator[Candidate]:
 
 
 def _curve_candidates(sizes: int) -> Iterator[Candidate]:
+    if "lr-annealing" not in LAWS:  # they stand in a package of their own
+        return
     # Both readings of the warm-up are offered, for the papers differ: the reference code of the annealing law counts it
     # at the peak, that of the multi-power law as it ran.
     for warmup in ("actual", "peak"):

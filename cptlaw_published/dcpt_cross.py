@@ -45,7 +45,11 @@ from cptlaw.errors import DataError, UsageError, did_you_mean
 from cptlaw.laws.base import EXPONENT, Context, Option, Role, Shape
 from cptlaw.laws.calculus import Array, Letters, Positive, Value, maximum
 from cptlaw.laws.dcpt import DCPT3
-from cptlaw.laws.learnability import (
+from cptlaw.laws.parameters import UsualPrior, or_none, positive, share
+from cptlaw.laws.ptpp import ZETA, gated_exponent
+from cptlaw.runs import Runs, read_runs
+from cptlaw.runs.table import RunsLike
+from cptlaw_published.learnability import (
     COEFFICIENTS,
     EARLY_TOKENS,
     FIRST_TOKENS,
@@ -54,10 +58,6 @@ from cptlaw.laws.learnability import (
     measure,
     require,
 )
-from cptlaw.laws.parameters import UsualPrior, or_none, positive, share
-from cptlaw.laws.ptpp import ZETA, gated_exponent
-from cptlaw.runs import Runs, read_runs
-from cptlaw.runs.table import RunsLike
 
 MU = Shape(0.01, 10.0, start=(0.2, 4.0))
 # Per unit of 1/k1, which is about 0.3 to 1.5; k2 and k3 are some tenths of a nat.

@@ -1,6 +1,6 @@
 """How learnable a corpus is, read off the first rows of its runs: the coefficients k1, k2, k3 of the cross-domain law.
 
-See `cptlaw.laws.dcpt_cross` for what they mean and who uses them.
+See `cptlaw_published.dcpt_cross` for what they mean and who uses them.
 """
 
 from __future__ import annotations
