@@ -293,8 +293,12 @@ def verbs() -> str:
     intro = "What `--help` says of each verb. Exit codes and JSON: [for programs](../project/AGENTS.md)."
     parts = ["# Command line", "", intro]
     for command in commands():
+        if command.hidden:  # an old spelling
+            continue
         parts += ["", f"## cptlaw {command.name}", "", _help(command, f"cptlaw {command.name}")]
         for name, under in getattr(command, "commands", {}).items():
+            if under.hidden:
+                continue
             parts += ["", f"### cptlaw {command.name} {name}", "", _help(under, f"cptlaw {command.name} {name}")]
     return "\n".join(parts)
 

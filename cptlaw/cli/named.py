@@ -23,9 +23,11 @@ class Named(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the verbs in the order in which a study uses them."""
-        return list(self.commands)
+        return [name for name, command in self.commands.items() if not command.hidden]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write what each verb is for: its whole first sentence, which click would cut off."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, one.get_short_help_str(200)) for name, one in self.commands.items()])
+            formatter.write_dl(
+                [(name, self.commands[name].get_short_help_str(200)) for name in self.list_commands(ctx)]
+            )

@@ -123,18 +123,21 @@ def law_option(names: tuple[str, str], shown: str, help: str) -> Callable[[Comma
 AUTO = "A law, of which `cptlaw laws` lists all; auto averages those that the columns allow."
 law = law_option(("--law", "law_name"), "LAW", AUTO)
 
+# What is hidden is read, as it was; Python has it (`starts=`, `tie=`).
 search = option_group(
     click.option(
-        "--delta", callback=quantity, metavar="X", help="Huber threshold on log residuals. [default: the law's]"
+        "--delta", callback=quantity, hidden=True, help="Huber threshold on log residuals. [default: the law's]"
     ),
-    click.option("--starts", type=click.IntRange(1), help="Starts of the search. [default: the law's, mostly 64]"),
+    click.option(
+        "--starts", type=click.IntRange(1), hidden=True, help="Starts of the search. [default: the law's, mostly 64]"
+    ),
     seed,
 )
 
 restraint = option_group(
     click.option("--fix", multiple=True, metavar="NAME=X", help="Hold a parameter, as in alpha=0.34."),
-    click.option("--tie", multiple=True, metavar="NAME,NAME", help="Give parameters one value, as in alpha,beta."),
-    click.option("--bound", multiple=True, metavar="NAME=LOW:HIGH", help="Keep a parameter in a range."),
+    click.option("--tie", multiple=True, hidden=True, help="Give parameters one value, as in alpha,beta."),
+    click.option("--bound", multiple=True, hidden=True, help="Keep a parameter in a range."),
     click.option("--prior", multiple=True, metavar="NAME=MEAN:SD", help="Put a weak prior on a parameter."),
 )
 
