@@ -1,4 +1,4 @@
-"""The verbs that fit laws to a table of runs: check, fit, compare, given."""
+"""The verbs that fit laws to a table of runs: check, fit, compare."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 from cptlaw.cli import complete, options
 from cptlaw.cli.grouped import Grouped
 from cptlaw.cli.output import show, show_notes
+from cptlaw.errors import UsageError
 from cptlaw.progress import progress
 from cptlaw.units import parse_pairs
 
@@ -19,21 +20,8 @@ if TYPE_CHECKING:
 USUAL = {"n_params": "1B", "tokens": "10B", "replay": "25%", "ptpp": "100"}
 
 
-@click.command(cls=Grouped)
-@click.argument("law_name", metavar="LAW", shell_complete=complete.laws)
-@click.option("--params", required=True, metavar="K=V,..", help="All parameters of the law, in its units.")
-@click.option("--on", required=True, type=click.Choice(["source", "target"]), help="The loss that they describe.")
-@click.option("--note", default="", metavar="TEXT", help="Where they come from, for the record.")
-@options.output("FIT", "FIT.json", "Keep them in a file.", required=True)
-@options.as_json
-def given(law_name: str, params: str, on: str, note: str, output: str, force: bool) -> None:
-    """Keep given parameters, such as a paper's, as a fit to forecast and plan with.
-
-    \b
-    Example:
-      cptlaw given cpt-dynamics --on source -o s.json --note "arXiv:2505.07796, fig. 3" \\
-          --params L0=3.057,A=.490,alpha=.497,B=.366,E=28,beta=.189,C1=.299,C2=.298
-    """
+def _given(law_name: str, params: str, on: str, note: str, output: str, force: bool) -> None:
+    """Keep parameters that were given, such as a paper's, as a fit."""
     import cptlaw as cl
 
     values = parse_pairs([params], "--params", "K=V,K=V,.. as in alpha=0.34,beta=0.28")
@@ -42,6 +30,18 @@ def given(law_name: str, params: str, on: str, note: str, output: str, force: bo
     usual = ",".join(f"{name}={USUAL[name]}" for name in result.law.inputs if name in USUAL)
     asked = ["cptlaw", "forecast", output, "--at", usual]
     show(result, asked if set(result.law.inputs) <= set(USUAL) else "")
+
+
+@click.command(cls=Grouped, hidden=True)
+@click.argument("law_name", metavar="LAW", shell_complete=complete.laws)
+@click.option("--params", required=True)
+@click.option("--on", required=True, type=click.Choice(["source", "target"]))
+@click.option("--note", default="")
+@options.output("FIT", "FIT.json", "Keep them in a file.", required=True)
+@options.as_json
+def given(**asked: Any) -> None:
+    """Keep parameters; the old spelling of cptlaw fit --params."""
+    _given(**asked)
 
 
 @click.command(cls=Grouped)
@@ -76,7 +76,8 @@ def check(runs: str, law_name: str, on: str | None, where: str | None, **rest: A
 
 
 @click.command(cls=Grouped)
-@options.table
+@click.argument("runs", required=False, type=click.Path())
+@options.reading
 @options.law
 @options.rows
 @options.search
@@ -84,22 +85,37 @@ def check(runs: str, law_name: str, on: str | None, where: str | None, **rest: A
 @options.auto_restraint
 @options.schedules
 @options.shift
+@click.option(
+    "--params", metavar="K=V,..", help="Without RUNS: all parameters of the law, in its units, as a paper has them."
+)
+@click.option("--note", default="", metavar="TEXT", help="With --params: where they come from, for the record.")
 @options.output("FIT", "FIT.json", "Keep the fit in a file.")
 @options.strict
 @options.as_json
-def fit(runs: str, output: str | None, force: bool, **rest: Any) -> None:
+def fit(runs: str | None, output: str | None, force: bool, params: str | None, note: str, **rest: Any) -> None:
     """Fit a law, or the average of all that the columns allow, to the losses of one eval.
 
     \b
     Examples:
       cptlaw fit runs.csv --on target -o target.json
       cptlaw fit runs.csv --law dcpt-l3:monotone=paper --on source --fix alpha=0.34
-      cptlaw fit runs.csv --law chinchilla --on c4_val --tie alpha,beta --prior E=1.8:0.1
+      cptlaw fit runs.csv --law chinchilla --on c4_val --prior E=1.8:0.1
       cptlaw fit curves.csv --law cpt-dynamics --on target --schedules schedules.yaml -o target.json
       cptlaw fit runs.csv --on gsm8k -o gsm8k.json
+      cptlaw fit --law cpt-dynamics --on source -o s.json --note "arXiv:2505.07796, fig. 3" \\
+          --params L0=3.057,A=.490,alpha=.497,B=.366,E=28,beta=.189,C1=.299,C2=.298
     """
     import cptlaw as cl
 
+    if (runs is None) == (params is None):
+        raise UsageError("fit takes a runs table, or --params with all parameters of a law: one of the two.")
+    if params is not None:
+        if rest["law_name"] == "auto" or rest["on"] not in ("source", "target") or output is None:
+            raise UsageError(
+                "fit --params keeps a law's parameters: give --law NAME, --on source or target, and -o FILE."
+            )
+        return _given(rest["law_name"], params, rest["on"], note, output, force)
+    assert runs is not None
     table = options.read_table(runs, rest)
     fitted = cl.fit(runs=table, **rest)
     if output:
