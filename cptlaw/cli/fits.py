@@ -108,7 +108,8 @@ def fit(runs: str | None, output: str | None, force: bool, params: str | None, n
     import cptlaw as cl
 
     if (runs is None) == (params is None):
-        raise UsageError("fit takes a runs table, or --params with all parameters of a law: one of the two.")
+        lacking = "Missing argument 'RUNS'" if runs is None else "RUNS beside --params"
+        raise click.UsageError(f"{lacking}: fit takes a runs table, or --params with all parameters of a law.")
     if params is not None:
         if rest["law_name"] == "auto" or rest["on"] not in ("source", "target") or output is None:
             raise UsageError(

@@ -9,7 +9,8 @@ import click
 # Group -> names of its parameters, in order, the same for every verb. What stands in none is the verb's own.
 GROUPS: dict[str, tuple[str, ...]] = {
     "The table": (
-        *("source_eval", "target_eval", "on", "where", "law_name", "law_names", "columns", "losses", "score_columns"),
+        *("source_eval", "target_eval", "on", "where", "law_name", "law_names", "params", "note"),
+        *("columns", "losses", "score_columns"),
         *(
             "n_params_kind",
             "all_runs",
