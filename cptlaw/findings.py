@@ -125,6 +125,11 @@ def by_severity(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(unique, key=lambda finding: -SEVERITIES.index(finding.severity)))
 
 
+def has_error(findings: Iterable[Finding]) -> bool:
+    """Say whether one of the findings is an error: nothing beside it is stated as likely."""
+    return any(finding.severity == "error" for finding in findings)
+
+
 def group(findings: Iterable[Finding], by_code: bool = True) -> list[tuple[Finding, int]]:
     """Return the findings, each kind once with how often it came up, the worst first.
 

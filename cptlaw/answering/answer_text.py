@@ -145,8 +145,6 @@ def expected_lines(answer: Answer) -> list[Line]:
     """Return both losses, forgetting and scores, each with the limit on it and how likely that holds."""
     lines: list[Line] = []
     said = set()
-    # What no forecast of so long a run was ever held to is not called likely.
-    chance = "{:.0%} by the laws alone".format if finding_out_of_reach(answer) else likelihood
 
     def within(name: str) -> str:
         if name not in answer.probabilities:
@@ -155,7 +153,7 @@ def expected_lines(answer: Answer) -> list[Line]:
         limit = answer.limits.get(name)
         share = name == "max-forgetting"
         most = "its limit" if limit is None else format_percent(limit) if share else f"{limit:g}"
-        return f"; within {most}: {chance(answer.probabilities[name])}"
+        return f"; within {most}: {likelihood(answer.probabilities[name])}"
 
     if answer.target_loss is not None:
         text = f"{_loss_span_text(answer, 'target_loss', answer.limits.get('max-target-loss'))} {answer.unit}"
@@ -180,7 +178,7 @@ def expected_lines(answer: Answer) -> list[Line]:
         lines.append(("losses", f"{'; '.join(map(' '.join, each.items()))} {answer.unit}"))
     lines += [(name, score_text(fields)) for name, fields in answer.scores.items()]
     others = {name: value for name, value in answer.probabilities.items() if name not in said}
-    return lines + [(f"{_limited_name(name)} within its limit", chance(value)) for name, value in others.items()]
+    return lines + [(f"{_limited_name(name)} within its limit", likelihood(value)) for name, value in others.items()]
 
 
 def reference_text(answer: Answer) -> str:

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from cptlaw.answering import answer_text
-from cptlaw.findings import Finding
+from cptlaw.findings import Finding, has_error
 from cptlaw.result import Line, Result, Table
 from cptlaw.runs.metrics import USUAL_UNIT
 from cptlaw.units import format_percent, format_quantity
@@ -83,7 +83,8 @@ class Answer(Result):
     scores
         By benchmark: ``score`` (0 to 1), ``score_lo``, ``score_hi``, and where a drop is limited ``base`` and ``drop``.
     probabilities
-        Limit -> probability that it holds under this mix.
+        Limit -> probability that it holds under this mix; here, and in all that stands beside, ``None`` where a finding
+        is an error: what was not understood is not likely.
     laws
         Eval, law and weight of what was fitted.
     without_risk
@@ -156,7 +157,7 @@ class Answer(Result):
     losses: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
     target_gain: tuple[float, float, float] | None = None
     scores: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
-    probabilities: Mapping[str, float] = field(default_factory=dict)
+    probabilities: Mapping[str, float | None] = field(default_factory=dict)
     risk: float | None = None
     laws: tuple[Mapping[str, Any], ...] = ()
     without_risk: Mapping[str, Any] | None = None
@@ -189,6 +190,16 @@ class Answer(Result):
     _limits: Mapping[str, float] = field(default_factory=dict, repr=False, compare=False)
     searched: tuple[float, float] | None = field(default=None, repr=False, compare=False)
     along_replay: Callable[[ArrayLike], list[dict[str, float]]] | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not has_error(self.findings):
+            return
+        object.__setattr__(self, "probabilities", dict.fromkeys(self.probabilities))
+        for name in ("options", "alternatives"):
+            object.__setattr__(self, name, tuple(map(_without_probability, getattr(self, name))))
+        for name in ("cheapest", "best_reachable"):
+            if (row := getattr(self, name)) is not None:
+                object.__setattr__(self, name, _without_probability(row))
 
     @property
     def plan(self) -> MixPlan | CorporaPlan | None:
@@ -270,6 +281,11 @@ class Answer(Result):
     def following(self) -> str:
         """The command to run next."""
         return self.commands[0]  # the first of them: the others read what it writes
+
+
+def _without_probability(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row without the probability in it, and without the limit that is kept with one."""
+    return {name: None if name in ("probability", "limit") else value for name, value in row.items()}
 
 
 def _pilots(answer: Answer) -> Table:

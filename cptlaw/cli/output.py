@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import click
 
 from cptlaw.commands import command_line
+from cptlaw.findings import has_error
 
 if TYPE_CHECKING:
     from cptlaw.findings import Remedy
@@ -70,7 +71,7 @@ def show(
             click.echo(f"then: {then}", err=True)
     if getattr(result, "feasible", True) is False:
         sys.exit(INFEASIBLE)
-    if _context_setting(STRICT) and any(finding.severity == "error" for finding in result.findings):
+    if _context_setting(STRICT) and has_error(result.findings):
         sys.exit(FOUND_ERRORS)
 
 

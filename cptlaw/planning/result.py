@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from cptlaw.errors import UsageError
-from cptlaw.findings import Finding, by_severity, said_by
+from cptlaw.findings import Finding, by_severity, has_error, said_by
 from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.laws.shared_tokens import FULL_TRAINING
 from cptlaw.planning.limits import LossLimit
@@ -84,7 +84,7 @@ class LimitedPlan(Plan):
     def lines(self) -> list[Line]:
         """The answer, line by line."""
         lines = self._found() if self.feasible else self._refused()
-        lines += risk_lines(self.risk)
+        lines += risk_lines(self.risk, self.findings)
         if self.feasible and self.price_of_doubt is not None:
             # A small difference of two losses or counts: more digits would be read as sure.
             lines.append(("with 50% probability", f"{self._price(float(f'{self.price_of_doubt:.2g}'))} less"))
@@ -129,9 +129,11 @@ class LimitedPlan(Plan):
         return forgetting_text(value, low, high, self.forgetting_measure == "relative", limit)
 
 
-def risk_lines(risk: float | None) -> list[Line]:
-    """Return what a plan says of the probability with which its limits hold."""
-    return [] if risk is None else [("risk", f"each limit holds with probability {format_percent(risk)}")]
+def risk_lines(risk: float | None, findings: Iterable[Finding]) -> list[Line]:
+    """Return what a plan says of the probability with which its limits hold: nothing beside an error."""
+    if risk is None or has_error(findings):
+        return []
+    return [("risk", f"each limit holds with probability {format_percent(risk)}")]
 
 
 class OfModel(Protocol):

@@ -10,7 +10,7 @@ from typing import Any, Unpack
 import pandas as pd
 
 from cptlaw.errors import UsageError, require_type
-from cptlaw.findings import Finding, by_severity, said_by
+from cptlaw.findings import Finding, by_severity, has_error, said_by
 from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.fitting.one_corpus import fit_of_corpus
@@ -106,8 +106,6 @@ def report(
     held_out = {fit.on: _held_out(table, fit, page.test_where) for fit in fits}
     report_progress("forecasts")
     forecasts = _forecast_losses(subject)
-    kept = words.limits_kept(subject.plan, subject.mix)
-    expected = expected_scores(scores, kept, subject.mix, subject.interval)
     schedules = None if page.schedules is None else read_schedules(page.schedules)
     figures = draw(subject, held_out, schedules, report_progress)
     if scores:
@@ -120,19 +118,24 @@ def report(
         figures.append(suggested_cells(suggestion, fits[0].data))
     repeated_options = {**subject.model, **subject.limits, "domain": domain, "scores": scores}
     repeated_options |= {name: getattr(page, name) for name in ("test_where", "suggest_budget")}
+    findings = by_severity(
+        [*_coverage_findings(figures, subject), *unfitted, *_page_findings(subject, forecasts, suggestion)]
+    )
+    kept = words.limits_kept(subject.plan, subject.mix)
+    expected = expected_scores(scores, kept, subject.mix, subject.interval)
+    if unsaid := has_error(findings):
+        expected = expected.assign(probability=None)
     kind = "a forecast" if subject.plan is None else "a plan"
     return Report(
         heading=(page.title if plan is None else None) or f"Continual pre-training: {kind}",
         question=(page.title if plan is not None else None) or words.question(subject.plan, subject.mix),
         answer=words.answer(subject.plan, forecasts, unit_of(*fits)),
         cost=_cost_text(subject, devices),
-        chances=tuple((limit, likelihood(chance)) for limit, chance in kept.values()),
+        chances=tuple((limit, likelihood(None if unsaid else chance)) for limit, chance in kept.values()),
         plan=subject.plan,
         suggestion=suggestion,
         forecasts=forecasts,
-        findings=by_severity(
-            [*_coverage_findings(figures, subject), *unfitted, *_page_findings(subject, forecasts, suggestion)]
-        ),
+        findings=findings,
         figures=tuple(figures),
         fits=fits,
         runs=table,

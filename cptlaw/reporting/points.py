@@ -105,8 +105,10 @@ def links(fits: Mapping[str, ScoreFit], mix: Mapping[str, object], interval: flo
     return [score_link(fit, pd.DataFrame([dict(mix)]), interval) for fit in through[:MOST_LINKS]]
 
 
-def format_chance(probability: float) -> str:
+def format_chance(probability: float | None) -> str:
     """Print a probability as far as quantiles tell it: ``above 99%`` rather than 100 %."""
+    if pd.isna(probability):
+        return "-"
     if probability > 0.99 or probability < 0.01:
         return "above 99%" if probability > 0.5 else "below 1%"
     return format_percent(float(np.round(probability, 2)))

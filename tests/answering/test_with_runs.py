@@ -163,6 +163,8 @@ def test_a_plan_far_beyond_the_runs_says_so_before_it_and_is_not_called_likely(r
     lines = got.lines
     assert [name for name, _ in lines].index("beyond runs") < [name for name, _ in lines].index("answer")
     assert "likely" not in dict(lines)["forgetting"]
+    assert got.probabilities == {"max-forgetting": None}
+    assert "risk" not in dict(got.plan.lines)
     near = cl.answer(runs, **MODEL, tokens="4M", max_forgetting="25%", base_source_loss=1.7293)
     assert "likely" in dict(near.lines)["forgetting"]
     assert "out-of-reach" not in {finding.code for finding in near.findings}

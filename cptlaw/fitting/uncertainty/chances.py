@@ -81,8 +81,10 @@ def probability_above(fitted: HasQuantiles, row: pd.DataFrame, least: float) -> 
     return 1.0 - float(np.interp(least, ordered, CHANCES, left=0.0, right=1.0))
 
 
-def likelihood(probability: float) -> str:
+def likelihood(probability: float | None) -> str:
     """Return a probability in words, with the number behind them; the words are those of the number that is shown.
+
+    ``None`` is the probability that an error beside it leaves unsaid.
 
     Examples
     --------
@@ -91,6 +93,8 @@ def likelihood(probability: float) -> str:
     >>> likelihood(0.9000001), likelihood(0.906)
     ('likely (90%)', 'very likely (91%)')
     """
+    if probability is None:
+        return "not known: an error stands against it"
     if np.isnan(probability):
         return "not known: the data does not bound it"
     shown = round(probability, 2)

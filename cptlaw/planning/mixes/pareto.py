@@ -121,7 +121,7 @@ class ParetoPlan(Plan):
         if not self.points:
             return [("feasible", "no"), ("blocking", ", ".join(self.blocking))]
         weights = weights_text(self)
-        return ([("weights", weights)] if weights else []) + risk_lines(self.risk)
+        return ([("weights", weights)] if weights else []) + risk_lines(self.risk, self.findings)
 
     @property
     def tables(self) -> list[Table]:
