@@ -24,7 +24,7 @@ INTERVAL = 0.9
 
 
 def next_runs(
-    runs: Runs, fitted: Any, row: pd.DataFrame, flops: float, above: AboveBase | None = None
+    runs: Runs, fitted: Any, row: pd.DataFrame, flops: float, n_active: float | None, above: AboveBase | None = None
 ) -> tuple[tuple[Mapping[str, object], ...], list[Finding], float | None]:
     """Return the runs to buy next, why there are none, and the compute that was offered for those that there are.
 
@@ -40,6 +40,8 @@ def next_runs(
         The planned run, one row; runs that could be next share what they do not choose, such as a mix of k corpora.
     flops
         Compute of the plan.
+    n_active
+        Parameters that a token trains, where they are not all.
     above
         How the loss lies above its base model's, where forgetting is what matters.
     """
@@ -48,7 +50,7 @@ def next_runs(
     noise: Finding | None = None
     base: tuple[Mapping[str, object], ...] = ()
     try:
-        cells = candidates(leading, runs.frame, row.iloc[0])
+        cells = candidates(leading, runs.frame, row.iloc[0], n_active=n_active)
         forecast = open_forecast(leading, row, INTERVAL, Offer(cells, Bases.of(runs.frame)), fitted, above)
         for budget in (share * flops for share in SHARES):
             suggestion = forecast.answer(budget, NEXT_RUNS)

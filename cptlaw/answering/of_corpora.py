@@ -54,7 +54,7 @@ def from_mixes(runs: Runs, question: Asked, where: str | None = None, seed: int 
     given = _mix_scenario(asked, roles, goal, fits, scores)
     sure, plain = (planning.mix(fits, **given, **_risk_option(question, risk)) for risk in (question.risk, None))
     row = _planned_point(asked, sure if sure.feasible else plain)
-    cells, trouble, kept = _at(row, runs, fits[goal[0]], sure)
+    cells, trouble, kept = _at(row, runs, fits[goal[0]], sure, asked.n_active)
     of_fits = said_by((one.on, one.findings) for one in fits.values())
     blocking = None if sure.blocking is None else _answer_limit_names(sure.blocking)
     return Answer(
@@ -88,12 +88,12 @@ def from_mixes(runs: Runs, question: Asked, where: str | None = None, seed: int 
 
 
 def _at(
-    row: pd.DataFrame | None, runs: Runs, fitted: object, plan: CorporaPlan
+    row: pd.DataFrame | None, runs: Runs, fitted: object, plan: CorporaPlan, n_active: float | None
 ) -> tuple[tuple[Mapping[str, object], ...], list[Finding], dict[str, float]]:
     """Return the runs that would sharpen a forecast at the planned mix, what is wrong with it, and odds of limits."""
     if row is None:
         return (), [], {}
-    cells, trouble, _ = next_runs(runs, fitted, row, float(plan.flops or 0))
+    cells, trouble, _ = next_runs(runs, fitted, row, float(plan.flops or 0), n_active)
     return cells, trouble, chances(plan.limits, row) if plan.feasible else {}
 
 

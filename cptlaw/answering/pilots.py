@@ -51,7 +51,7 @@ def write_pilots(runs: Answer | Sequence[Mapping[str, object]], folder: str | Pa
         manifest = {
             "format": "cptlaw-pilot",
             "run": f"pilot-{number}",
-            **{key: cell[key] for key in sorted(cell) if key not in NOT_OF_THE_RUN},
+            **{key: cell[key] for key in sorted(cell) if key not in NOT_OF_THE_RUN and cell[key] is not None},
         }
         contents[f"pilot-{number}.json"] = json.dumps(manifest, indent=1) + "\n"
     return write_all_to_edit(contents, folder)
@@ -81,9 +81,10 @@ def recipe(cells: Sequence[Mapping[str, Any]]) -> str:
         "models": {"base": {"pretrained": MODEL, "ptpp": float(cells[0]["ptpp"])}},
         "adapt": blocks,
     }
-    size = format_quantity(float(cells[0]["n_params"]), 4)
+    size, active = (format_quantity(float(cells[0].get(name) or 0.0), 4) for name in ("n_params", "n_active"))
+    size += f" parameters, {active} of them active" if cells[0].get("n_active") else " parameters"
     return (
-        f"# Pilot runs of a base model of {size} parameters. Put in what stands in capitals, then:\n"
+        f"# Pilot runs of a base model of {size}. Put in what stands in capitals, then:\n"
         "# cptlaw sweep pilots.yaml --dry-run\n"
         "# Afterwards: cptlaw answer pilots/runs.csv, with the same question.\n"
         + yaml.safe_dump(document, sort_keys=False, width=100)

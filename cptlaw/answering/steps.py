@@ -43,6 +43,7 @@ def commands(
         lines.append(command_line(words))
     if planned.feasible and spending is not None:
         words = ["--on", to_sharpen(question, fits), "--at", at, "--budget", f"{spending:.6g}", "-n", str(NEXT_RUNS)]
+        words += [] if question.n_active is None else ["--n-active", f"{question.n_active:.6g}"]
         lines.append(command_line(["cptlaw", "suggest", *chosen, *words]))
     return tuple(lines)
 

@@ -337,7 +337,8 @@ def _next_runs(
     if not plan.feasible or plan.flops is None:
         return (), [], None
     row, role = pd.DataFrame([point_of(question, plan)]), to_sharpen(question, fits)
-    return next_runs(runs, fits[role], row, plan.flops, plan.fitted_mix.forgetting if role == "source" else None)
+    above = plan.fitted_mix.forgetting if role == "source" else None
+    return next_runs(runs, fits[role], row, plan.flops, question.n_active, above)
 
 
 def laws_in(fits: Mapping[str, Fit], scores: Mapping[str, ScoreFit]) -> tuple[Mapping[str, object], ...]:

@@ -142,6 +142,7 @@ def from_studies(question: Asked, shift: str | None) -> Answer:
         next_runs=tuple(
             {
                 **{str(key): value for key, value in cell.items()},
+                "n_active": question.n_active,
                 "batch_tokens": question.batch_tokens or batch["batch_tokens"],
                 "narrows": {"of": "forgetting", "by": cell["gain"]},
             }

@@ -281,7 +281,7 @@ class Allocate(KnownModel, Intervals, ScoreLimits, Risk, OneCorpus, total=False)
     replay: Annotated[Quantity, Entry(share, "Share of the source corpus, where the law reads it.", "R")]
 
 
-class NextRuns(Intervals, total=False):
+class NextRuns(Experts, Intervals, total=False):
     """The question of `suggest`."""
 
     at: Required[

@@ -7,6 +7,7 @@ from facts import lacks, refused
 
 import cptlaw as cl
 from cptlaw.answering.base_models import base
+from cptlaw.answering.pilots import write_pilots
 from cptlaw.errors import DataError, UsageError
 from cptlaw.importing.model_size import parameters_of_config
 
@@ -214,6 +215,9 @@ def test_a_mixture_of_experts_costs_what_its_active_parameters_do(tmp_path):
     # As the command that writes the pilots asks it, and for compute that is given.
     assert [row["flops"] for row in told.options] == pytest.approx([row["flops"] for row in named.options])
     assert "--n-active 3.3B" in named.commands[0]
+    recipe, *manifests = write_pilots(named, tmp_path)
+    assert lacks(recipe.read_text().splitlines()[0], "30.5B", "3.3B") == []
+    assert {json.loads(path.read_text())["n_active"] for path in manifests} == {3.3e9}
     spent = cl.answer(base="qwen3-30b-a3b", budget=6e20, shift="language")
     assert spent.options[0]["tokens"] == pytest.approx(1e20 / 3.3e9)
     with refused(UsageError, "--n-active", "40B", "30.5B"):
@@ -221,6 +225,16 @@ def test_a_mixture_of_experts_costs_what_its_active_parameters_do(tmp_path):
 
 
 KEYS = ("tokens", "flops", "gpu_hours")
+
+
+def test_next_runs_of_a_mixture_of_experts_cost_what_its_active_parameters_do():
+    asked = {"ptpp": 558, "tokens": "4M", "max_forgetting": "25%"}
+    found = cl.answer(cl.examples.load("en-fr-pilot"), n_params=124_672, n_active=12_467, **asked)
+    own = [one for one in found.next_runs if one["tokens"] and one["n_active"]]
+    assert own
+    for one in own:
+        assert one["flops"] == pytest.approx(6 * 12_467 * one["tokens"])
+    assert any("suggest" in command and "--n-active 12467" in command for command in found.commands)
 
 
 def test_active_parameters_are_published_or_counted(call):

@@ -514,7 +514,9 @@ def test_an_answer_says_of_a_run_what_export_refuses(tokens, refused_too, tmp_pa
         with refused(UsageError, "10 steps"):
             export(found.to_dict(), "trl", tmp_path)
         assert found.probabilities == {"max-forgetting": None}
-        assert not {row["probability"] for row in (*found.options, *found.alternatives) if "probability" in row} - {None}
+        assert not {row["probability"] for row in (*found.options, *found.alternatives) if "probability" in row} - {
+            None
+        }
         page = found.report(tmp_path / "page.html").read_text()
         for text in (str(found), page, json.dumps(found.to_dict())):
             assert not any(words in text for words in ("almost certain", "99%", "&gt;99"))

@@ -92,6 +92,19 @@ def test_costs_by_hand():
     assert price(dataclasses.replace(run, ptpp=None), {}) == 0
 
 
+def test_a_mixture_of_experts_is_priced_by_its_active_parameters(two_budgets, suggested):
+    at, asked = point(ASKED), {"sizes": "241M,8.1B", "ptpps": 279, "replays": 0.34, "tokens": "72B"}
+    fit = cl.fit("ptpp-floor", two_budgets, "target", starts=16)
+    small, large = candidates(fit, two_budgets.frame, at.iloc[0], **asked, n_active=8.1e8)
+    assert (small.run_flops, large.run_flops) == (6 * 241e6 * 72e9, 6 * 8.1e8 * 72e9)
+    offer = Offer([small, large], Bases([]))
+    assert offer.costs == pytest.approx([small.run_flops + BASE, large.run_flops + 6 * 8.1e8 * 279 * 8.1e9])
+    found = ask(two_budgets, sizes="8.1B", ptpps=279, n_active="810M", budget="1e23")
+    (cell,) = found.cells[:1]
+    assert cell.flops == pytest.approx(6 * cell.n_active * (cell.tokens + 279 * 8.1e9))
+    assert (found.table()["n_active"] == 8.1e8).all()
+
+
 def test_each_line_costs_what_it_says_and_each_base_is_counted_once(suggested):
     for found in suggested.values():
         paid = {}

@@ -1,7 +1,8 @@
 """Which runs could be next, and what they cost.
 
 A cell is one run: a size, a pre-training budget, a mix, a length, and a peak rate where the table varies it. It gives
-losses at checkpoints spread evenly over log tokens. Its cost is 6 n_params tokens, plus what its base still costs:
+losses at checkpoints spread evenly over log tokens. Its cost is 6 n_params tokens, plus what its base still costs; of a
+mixture of experts, which the asked model alone is known to be, the active parameters count:
 
 - a base model on which the table has a run, or whose own loss it has, costs nothing;
 - a new one costs 6 n_params (ptpp n_params): the whole trunk from scratch, once, however many cells use it;
@@ -46,7 +47,8 @@ class CandidateRun:
     """One run that could be made; `ptpp` and `replay` are ``None`` where neither law nor table knows them.
 
     `mix` has the shares of k corpora, by name; it is empty for laws that read no such mix. `lr_peak` is
-    ``None`` where the rate is no choice: that of the asked point is meant.
+    ``None`` where the rate is no choice: that of the asked point is meant. `n_active` are the parameters that a token
+    trains, where they are not all.
     """
 
     n_params: float
@@ -56,11 +58,17 @@ class CandidateRun:
     checkpoints: tuple[float, ...]
     mix: Mapping[str, float] = field(default_factory=dict)
     lr_peak: float | None = None
+    n_active: float | None = None
+
+    @property
+    def trained(self) -> float:
+        """Parameters that a token trains."""
+        return self.n_active or self.n_params
 
     @property
     def run_flops(self) -> float:
         """Compute of the run itself."""
-        return flops_of(self.n_params, self.tokens)
+        return flops_of(self.trained, self.tokens)
 
 
 class Bases:
@@ -109,7 +117,7 @@ class Offer:
 
     def __init__(self, cells: Sequence[CandidateRun], bases: Bases) -> None:
         self.cells, self.bases = cells, bases
-        self._sizes = np.array([cell.n_params for cell in cells])
+        self._sizes, self._trained = np.array([[cell.n_params, cell.trained] for cell in cells]).reshape(-1, 2).T
         self._lacked = np.array([bases.lacked(cell) for cell in cells])
         self.runs = np.array([cell.run_flops for cell in cells])
         self.costs = self.runs + self.base_prices({})
@@ -120,7 +128,7 @@ class Offer:
         paid = np.zeros(len(sizes))
         for size, budget in trunks.items():
             paid[sizes == size] = budget
-        prices: Array = FLOPS_PER_PARAMETER_TOKEN * sizes * (np.maximum(lacked - paid, 0.0) * sizes)
+        prices: Array = FLOPS_PER_PARAMETER_TOKEN * self._trained[places] * (np.maximum(lacked - paid, 0.0) * sizes)
         return prices
 
     def take(self, places: Iterable[int]) -> Offer:
@@ -141,6 +149,7 @@ def candidates(
     ptpps: Numbers = None,
     replays: Numbers = None,
     tokens: Numbers = None,
+    n_active: float | None = None,
 ) -> list[CandidateRun]:
     """List the runs that could be next.
 
@@ -156,6 +165,8 @@ def candidates(
         eighth of the longest runs, in tokens per parameter, up to the longest ones and up to the asked tokens. Mixes of
         k corpora are those of the fitted rows and the asked one, peak rates the asked one and the ends of what was run
         near the size.
+    n_active
+        Parameters that a token trains, of a model of the asked size.
     """
     data = fit.data
     reads = fit.law.inputs
@@ -179,11 +190,12 @@ def candidates(
     spans = _spans(data)
     chosen_cells = []
     for size in size_levels:
+        active = n_active if n_active and abs(size / float(asked["n_params"]) - 1.0) <= NEAR else None
         rates = _rates(fit, size, _asked_value(asked, "lr_peak"))
         for length in own_tokens or _lengths(spans, size, _asked_value(asked, "tokens")):
             points = _checkpoints(spans, size, length)
             chosen_cells += [
-                CandidateRun(size, budget, replay, length, points, mix, rate)
+                CandidateRun(size, budget, replay, length, points, mix, rate, active)
                 for budget in ptpp_levels
                 for replay in replay_levels
                 for mix in mixes

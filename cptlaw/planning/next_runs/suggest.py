@@ -88,7 +88,9 @@ def suggest(
     """
     given = read_scenario(NextRuns, {name: value for name, value in asked.items() if name not in HOW_TO_FIT}, "suggest")
     how: dict[str, Any] = {name: value for name, value in asked.items() if name in HOW_TO_FIT}
-    levels: dict[str, Numbers] = {name: getattr(given, name) for name in ("sizes", "ptpps", "replays", "tokens")}
+    levels: dict[str, Numbers] = {
+        name: getattr(given, name) for name in ("sizes", "ptpps", "replays", "tokens", "n_active")
+    }
     fitted = _fit_given(law_name if runs is None else runs)
     if fitted is not None:
         others = {"on": on, "where": where, **how} | ({"runs": runs} if isinstance(law_name, Fit) else {})

@@ -31,7 +31,7 @@ class Cell:
     gain
         By how much this cell is expected to narrow the interval after those before it, nats per token.
     run_flops
-        6 n_params tokens.
+        6 n_params tokens; of a mixture of experts 6 n_active tokens.
     base_flops
         What the base model adds: 0 where there is one, or where a line before has paid for it.
     checkpoints
@@ -40,6 +40,8 @@ class Cell:
         Share of each of k corpora, by name; empty where the law reads no such mix.
     lr_peak
         Peak learning rate, where the runs had several and the law reads it; otherwise that of the asked point.
+    n_active
+        Parameters that a token trains, where they are known not to be all.
     """
 
     n_params: float
@@ -53,6 +55,7 @@ class Cell:
     checkpoints: tuple[float, ...]
     mix: Mapping[str, float] = field(default_factory=dict)
     lr_peak: float | None = None
+    n_active: float | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -110,6 +113,8 @@ class Suggestion(Plan):
         columns |= {name: [getattr(cell, name) for cell in self.cells] for name in names}
         if self._rates:
             columns["lr_peak"] = [cell.lr_peak for cell in self.cells]
+        if any(cell.n_active for cell in self.cells):
+            columns["n_active"] = [cell.n_active or cell.n_params for cell in self.cells]
         if self._corpora:
             del columns["replay"]
             columns |= {f"{MIX}{name}": [cell.mix[name] for cell in self.cells] for name in self._corpora}
