@@ -283,7 +283,7 @@ class Answer(Result):
         return self.commands[0]  # the first of them: the others read what it writes
 
 
-def _without_probability(row: Mapping[str, Any]) -> dict[str, Any]:
+def _without_probability(row: Mapping[str, object]) -> dict[str, object]:
     """Return a row without the probability in it, and without the limit that is kept with one."""
     return {name: None if name in ("probability", "limit") else value for name, value in row.items()}
 

@@ -95,8 +95,12 @@ def with_cells(column: pd.Series, known: Mapping[str, object]) -> pd.Series:
 
 
 def row_codes(frame: pd.DataFrame) -> npt.NDArray[np.intp]:
-    """Return a code for each combination of values, (n,)."""
-    return pd.factorize(pd.MultiIndex.from_frame(frame.astype(object).apply(hashable)))[0]
+    """Return a code for each combination of values, (n,); what is missing is a value too."""
+    codes = np.zeros(len(frame), dtype=np.intp)
+    for _, column in frame.items():
+        own = pd.factorize(hashable(column), use_na_sentinel=False)[0]
+        codes = pd.factorize(codes * (own.max(initial=0) + 1) + own)[0]
+    return codes
 
 
 def _factorize(column: pd.Series) -> tuple[npt.NDArray[np.intp], list[object]]:

@@ -18,7 +18,6 @@ from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.runs.alike import furthest_alike
 from cptlaw.runs.metrics import HIGHEST_LOSS
 from cptlaw.runs.never_measured import (
-    SETTINGS,
     adapted_rows,
     base_losses,
     copies_of_bases,
@@ -29,7 +28,6 @@ from cptlaw.runs.never_measured import (
 from cptlaw.runs.outliers import (
     BITS,
     MOST_NAMED,
-    SEED,
     LossSurface,
     bases_out_of_line,
     outlier_rows,
@@ -40,7 +38,7 @@ from cptlaw.runs.outliers import (
 )
 from cptlaw.runs.sweeps import mistuned_runs
 from cptlaw.runs.table import CLEAR, Runs
-from cptlaw.runs.within import correlation_with_replay
+from cptlaw.runs.within import ONE_SEED, SEEDS, SEEDS_MOST, SETTINGS, correlation_with_replay
 from cptlaw.units import counted, format_percent, format_quantity
 
 Floats = npt.NDArray[np.float64]
@@ -49,13 +47,10 @@ HIGHEST_PTPP = 2e5  # tokens per parameter; the most that is public is about 130
 COUNTS = (1e3, 1e6, 1e9)  # factors between tokens, thousands, millions and billions of them
 # What names or measures a base model, and does not tell why two of them differ.
 NAMES = ("run", "eval", "loss", "ptpp", "pt_tokens", "base", "base_model", "base_run", "n_params_non_embedding")
-STILL_OVER = 4.0  # times the tokens, over which a loss that stands still was not measured
-BASES_DIFFER = 0.01  # relative difference of base models that the table does not tell apart
-SEEDS_DIFFER = 0.1  # the same of base models that differ in their seed alone; .033 was measured
+NOT_LEARNED = 2.0  # times as far seeds of base models differ on a corpus that they have not learned: .08 was measured
 REPLAY_LEARNS = 0.5  # share of old data up to which training lowers the loss on the new corpus
 RISEN, LEAST_RISING = 0.05, 3  # log loss above the base, at which no run ended; .003 was measured; runs that all rise
 RISEN_BY_OLD = 0.2  # log loss on the old corpus above the base, where half or more is of it; .141 was measured at most
-COARSE = 0.003  # step of rounded losses, as a share of the loss: as much as two seeds differ
 
 
 def data_errors(runs: Runs, on: str | None = None) -> tuple[Finding, ...]:
@@ -134,14 +129,15 @@ def one_run(runs: Runs) -> tuple[Finding, ...]:
 
 def _of_eval(runs: Runs, name: str, rows: pd.DataFrame) -> Iterator[Finding]:
     """Look at the rows of one eval."""
-    adapted, base = adapted_rows(rows), base_losses(rows)
+    adapted = adapted_rows(rows)
     if len(adapted) < 2:
         return
+    base, of_seed = (base_losses(rows, adapted, same_seed=same) for same in (False, True))
     yield from _made(_loss_units, name, adapted)
     yield from _made(_rounded, name, adapted)
     yield from _made(_token_units, adapted)
     yield from _made(_tokens_of_pre_training, adapted)
-    copied = [*_made(_equal, name, rows)] or [*_made(copies_of_bases, name, rows)] or [*_made(_still, name, adapted)]
+    copied = [*_made(_equal, name, rows, adapted)] or [*_made(copies_of_bases, name, adapted, base, of_seed)]
     if copied:
         yield from copied
         return
@@ -182,13 +178,13 @@ def _rounded(name: str, adapted: pd.DataFrame) -> Iterator[Finding]:
     """Say that losses are rounded to steps as large as what two seeds differ by."""
     loss = adapted["loss"].to_numpy(dtype=float)
     digits = next((n for n in range(3) if np.all(np.abs(loss * 10**n - np.round(loss * 10**n)) < 1e-6 * 10**n)), None)
-    if digits is None or np.ptp(loss) == 0 or 10.0**-digits < COARSE * float(np.median(loss)):
+    if digits is None or np.ptp(loss) == 0 or 10.0**-digits < SEEDS * float(np.median(loss)):
         return
     yield Finding(
         "warning",
         "rounded-losses",
         f"the losses of {name!r} have {digits} digits after the point: steps of "
-        f"{10.0**-digits / float(np.median(loss)):.1%} of the loss, where two seeds differ by {SEED:.1%}.",
+        f"{10.0**-digits / float(np.median(loss)):.1%} of the loss, where two seeds differ by {SEEDS:.1%}.",
         "Give losses with all the digits that were logged.",
         data={"digits": digits},
     )
@@ -252,7 +248,7 @@ def _tokens_of_pre_training(adapted: pd.DataFrame) -> Iterator[Finding]:
 
 def _same_settings(adapted: pd.DataFrame) -> Iterator[Finding]:
     """Say that runs of the same settings differ in loss: one is missing, and may be replay where that never varies."""
-    if not set(SETTINGS) & set(adapted.columns) or (found := furthest_alike(adapted)) is None:
+    if not {*SETTINGS, "tokens", "replay"} & set(adapted.columns) or (found := furthest_alike(adapted)) is None:
         return
     one_mix = "replay" in adapted.columns and adapted["replay"].nunique() == 1
     yield Finding(
@@ -299,9 +295,8 @@ def _in_other_units(values: Floats, run: npt.NDArray[np.intp], names: pd.Index, 
     )
 
 
-def _equal(name: str, rows: pd.DataFrame) -> Iterator[Finding]:
+def _equal(name: str, rows: pd.DataFrame, adapted: pd.DataFrame) -> Iterator[Finding]:
     """Say that all losses are one."""
-    adapted = adapted_rows(rows)
     measured = adapted if len(adapted) > 2 else rows  # two that agree may do so by chance
     loss = measured["loss"].to_numpy(dtype=float)
     if len(rows) < 3 or settings_of(adapted) < 2 or np.ptp(loss) > 1e-9 * loss.max():
@@ -313,32 +308,6 @@ def _equal(name: str, rows: pd.DataFrame) -> Iterator[Finding]:
         "Look which column holds the losses, and how they were joined; if runs were stopped at this loss, forecast "
         "the other eval alone.",
     )
-
-
-def _still(name: str, adapted: pd.DataFrame) -> Iterator[Finding]:
-    """Say that a loss hardly moves in any model, beside base models that were not measured."""
-    moves = _most_moved(adapted)
-    over = float(adapted["tokens"].max() / adapted["tokens"].min()) if "tokens" in adapted.columns else 1.0
-    if len(adapted) < 3 or moves >= SEED or over < STILL_OVER or settings_of(adapted) < 2:
-        return
-    yield Finding(
-        "warning",
-        "still-loss",
-        f"the loss of {name!r} moves by {format_percent(moves, 2)} at most in any model, less than two seeds differ "
-        "by: it was not measured after training, or training did not reach it.",
-        "Measure this eval on the adapted models, and look how both tables were joined.",
-        data={"moves": moves},
-    )
-
-
-def _most_moved(adapted: pd.DataFrame) -> float:
-    """Return by how much the loss of one model moves at most between its runs, relative; 1 where none has two."""
-    by_model = [one for one in ("n_params", "ptpp", "domain", "base", "seed", "lr_pretrain") if one in adapted.columns]
-    if not by_model:
-        return 1.0
-    groups = adapted.groupby(by_model, observed=True, dropna=False)
-    several = groups.size().max() > 1
-    return float((groups["loss"].max() / groups["loss"].min() - 1.0).max()) if several else 1.0
 
 
 def _against_base(role: str, name: str, adapted: pd.DataFrame, base: Floats) -> Iterator[Finding]:
@@ -468,7 +437,7 @@ def _budgets(frame: pd.DataFrame) -> Iterator[Finding]:
     base = frame[(frame["tokens"] == 0).to_numpy()]
     told = [str(one) for one in base.columns if one not in NAMES and _tells_apart(base[one])]
     but_seeds = [one for one in told if one != "seed"]
-    for columns, most in ((told, BASES_DIFFER), (but_seeds, SEEDS_DIFFER)):
+    for columns, most in ((told, ONE_SEED), (but_seeds, NOT_LEARNED * SEEDS_MOST)):
         models = base.groupby(["eval", "ptpp", *columns], observed=True, dropna=False)
         apart = models["loss"].transform("max") / models["loss"].transform("min") - 1.0
         number, wide = models.ngroup().to_numpy(), (apart > most).to_numpy()

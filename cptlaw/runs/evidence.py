@@ -8,22 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cptlaw.runs.convert import hashable, to_numbers
+from cptlaw.runs.convert import row_codes, to_numbers
 from cptlaw.runs.schema import COLUMNS, mix_columns
 from cptlaw.runs.table import Runs
-from cptlaw.runs.within import rounded
+from cptlaw.runs.within import ONE_SEED, rounded
 
 Codes = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-# Differences of log loss below which seeds and neighbouring steps lie: seeds of our ladders differ by .001 to .008.
-NOISE = 0.01
 SHARE = 0.25  # of the variance left among rows alike else, from which a column explains it
 CHANCE = 1e-3  # probability by which levels drawn at random would explain as much
 NEARLY_ALL, OF_FEW = 0.9, 0.02  # the same of few rows: a setting that explains nearly all of what three runs differ by
@@ -86,19 +84,19 @@ class Evidence:
     @cached_property
     def codes(self) -> Mapping[str, Codes]:
         """Each unread column as codes, (n,)."""
-        return {name: _codes(self.frame[name]) for name in self.unread}
+        return {name: row_codes(self.frame[[name]]) for name in self.unread}
 
     @cached_property
     def settings(self) -> Codes:
         """The group of rows that share every setting that was read, (n,)."""
         frame = self.frame
         known = [name for name in COLUMNS if name in frame.columns and name not in NO_SETTING]
-        every = [_codes(frame[name]) for name in (*known, *mix_columns(frame.columns))]
+        rows = frame[[*known, *mix_columns(frame.columns)]]
         if "tokens" in frame.columns:
-            every.append(_codes(pd.Series(rounded(frame["tokens"]))))
+            rows = rows.assign(at=rounded(frame["tokens"]))
         elif "step" in frame.columns:
-            every.append(_codes(frame["step"]))
-        return _joint(every, len(frame))
+            rows = rows.assign(at=frame["step"])
+        return row_codes(rows)
 
     @cached_property
     def apart(self) -> Mapping[bytes, tuple[Codes, Codes]]:
@@ -162,7 +160,7 @@ def _effect(label: str, log_loss: Floats, groups: Codes, column: Codes, values: 
     size = float(np.sqrt(explained / len(left)))
     share = explained / whole
     chance = _by_chance(explained, whole - explained, used, free)
-    explains = size >= NOISE and ((share >= SHARE and chance < CHANCE) or (share >= NEARLY_ALL and chance < OF_FEW))
+    explains = size >= ONE_SEED and ((share >= SHARE and chance < CHANCE) or (share >= NEARLY_ALL and chance < OF_FEW))
     return Effect(label, size, change, share, explains)
 
 
@@ -197,11 +195,6 @@ def _within(values: Floats, groups: Codes) -> Floats:
     return values - (np.bincount(groups, values) / np.maximum(counts, 1))[groups]
 
 
-def _joint(every: Sequence[Codes], n: int) -> Codes:
-    """Return one code for each combination of codes, (n,)."""
-    return reduce(_both, every, np.zeros(n, dtype=np.int64))
-
-
 def _both(first: Codes, second: Codes) -> Codes:
     """Return one code for each pair of codes, (n,)."""
     if first.max(initial=0) == len(first) - 1:  # no two rows are alike, and no more can be told apart
@@ -213,13 +206,6 @@ def _both(first: Codes, second: Codes) -> Codes:
 def _way(codes: Codes) -> bytes:
     """Return how codes part the rows, the same for two that part them alike."""
     return bytes(pd.factorize(codes)[0].tobytes())
-
-
-def _codes(column: pd.Series) -> Codes:
-    """Return a code for each value, (n,); what is missing is a value too."""
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        return column.cat.codes.to_numpy().astype(np.int64) + 1
-    return pd.factorize(hashable(column))[0].astype(np.int64) + 1
 
 
 def _numbers(column: pd.Series) -> Floats | None:

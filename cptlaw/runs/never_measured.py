@@ -16,43 +16,41 @@ import pandas as pd
 
 from cptlaw.errors import join_names
 from cptlaw.findings import Finding, Remedy, Severity
-from cptlaw.units import counted
+from cptlaw.runs.convert import row_codes
+from cptlaw.runs.within import SEEDS, SETTINGS
+from cptlaw.units import counted, format_percent
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
 MODEL = ("n_params", "ptpp", "lr_pretrain", "base", "seed", "domain", "vocab_added")
-SETTINGS = ("n_params", "ptpp", "tokens", "replay", "lr_peak", "lr_schedule", "domain")
 # Log loss between a copy and what it was copied from: to the digit; as a mean over seeds, rounded, or beside noise.
 CLOSE = (1e-4, 1e-3)
 AROUND = (5.0, 20.0)  # times as far: how many rows lie there says how many chance brings close
 CHANCE = 0.001  # probability of so many
 LEAST_ROWS, LEAST_SETTINGS = 3, 2
+STILL_OVER = 4.0  # times the tokens, over which a loss that stands still was not measured
 MOST_NAMED, MOST_COMPARED, DIGITS = 3, 40, 8
 
 
-def base_losses(rows: pd.DataFrame, *, same_seed: bool = False) -> Floats:
+def base_losses(rows: pd.DataFrame, adapted: pd.DataFrame, *, same_seed: bool = False) -> Floats:
     """Return for each adapted row the loss of its base model, NaN where it was not measured, (n,).
 
     Parameters
     ----------
-    rows
-        Those of one eval, base models among them.
+    rows, adapted
+        Those of one eval, base models among them, and those of adapted models alone.
     same_seed
         Whether both have one seed; else it is the mean over the seeds of base models.
     """
-    adapted = adapted_rows(rows)
     if "tokens" not in rows.columns or len(adapted) == len(rows):
         return np.full(len(adapted), np.nan)
-    keys = [name for name in MODEL if name in rows.columns and (name != "seed" or same_seed)]
     base = rows[(rows["tokens"] == 0).to_numpy()]
+    keys = [name for name in MODEL if name in rows.columns and (name != "seed" or same_seed)]
     keys = [name for name in keys if base[name].notna().all() and adapted[name].notna().all()]
-    if not keys:
-        keys, base, adapted = ["all"], base.assign(all=0), adapted.assign(all=0)
-    mean = base.groupby(keys, observed=True)["loss"].mean().rename("base_loss").reset_index()
-    texts = {name: str for name in keys if isinstance(base[name].dtype, pd.CategoricalDtype)}
-    joined = adapted[keys].astype(texts).merge(mean.astype(texts), "left", on=keys)
-    return joined["base_loss"].to_numpy(dtype=float)
+    model = row_codes(pd.concat([base[keys], adapted[keys]]))
+    means = pd.Series(base["loss"].to_numpy(dtype=float)).groupby(model[: len(base)]).mean()
+    return means.reindex(model[len(base) :]).to_numpy(dtype=float)
 
 
 def adapted_rows(rows: pd.DataFrame) -> pd.DataFrame:
@@ -60,17 +58,18 @@ def adapted_rows(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[(rows["tokens"] != 0).to_numpy()] if "tokens" in rows.columns else rows
 
 
-def copies_of_bases(name: str, rows: pd.DataFrame) -> Iterator[Finding]:
+def copies_of_bases(name: str, adapted: pd.DataFrame, *base: Floats) -> Iterator[Finding]:
     """Say which losses of an eval are those of base models, or of other rows, and of which runs they are.
 
     Parameters
     ----------
-    rows
-        Those of the eval, base models among them.
+    adapted
+        The rows of adapted models.
+    *base
+        The loss of the base model of each row, NaN where it was not measured, in several ways, (n,) each.
     """
-    adapted = adapted_rows(rows)
     loss = adapted["loss"].to_numpy(dtype=float)
-    apart = np.fmin(*(np.abs(np.log(loss / base_losses(rows, same_seed=same))) for same in (False, True)))
+    apart = np.fmin.reduce([np.abs(np.log(loss / one)) for one in base])
     apart[in_first_half(adapted)] = np.nan  # the first steps of a run change little
     severity: Severity
     at, whose, severity = _heap(apart, adapted), "those of their base models", "error"
@@ -80,6 +79,26 @@ def copies_of_bases(name: str, rows: pd.DataFrame) -> Iterator[Finding]:
         whose, severity = "those of the row before", "error" if (at & ~last).any() else "warning"
     if at.any():
         yield _copied(Finding(severity, "still-loss", ""), name, whose, adapted, at)
+    elif (moves := _most_moved(adapted)) < SEEDS:
+        yield Finding(
+            "warning",
+            "still-loss",
+            f"the loss of {name!r} moves by {format_percent(moves, 2)} at most in any model, less than two seeds "
+            "differ by: it was not measured after training, or training did not reach it.",
+            "Measure this eval on the adapted models, and look how both tables were joined.",
+            data={"moves": moves},
+        )
+
+
+def _most_moved(adapted: pd.DataFrame) -> float:
+    """Return by how much the log loss of one model moves at most between its rows; inf where few could make it move."""
+    tokens = adapted["tokens"] if "tokens" in adapted.columns else pd.Series([1.0])
+    model = row_codes(adapted[[name for name in MODEL if name in adapted.columns]])
+    several = LEAST_ROWS <= len(adapted) > model.max() + 1 and settings_of(adapted) >= LEAST_SETTINGS
+    if not several or tokens.max() < STILL_OVER * tokens.min():
+        return math.inf
+    loss = adapted["loss"].groupby(model)
+    return math.log((loss.max() / loss.min()).max())
 
 
 def copies_of_evals(tables: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
@@ -157,7 +176,8 @@ def in_first_half(rows: pd.DataFrame) -> Mask:
 
 def settings_of(rows: pd.DataFrame) -> int:
     """Return how many settings rows have between them."""
-    return len(rows[[name for name in SETTINGS if name in rows.columns]].drop_duplicates())
+    names = [name for name in (*SETTINGS, "tokens", "replay") if name in rows.columns]
+    return len(rows[names].drop_duplicates())
 
 
 def _copied(finding: Finding, name: str, whose: str, rows: pd.DataFrame, at: Mask) -> Finding:

@@ -17,7 +17,9 @@ import pandas as pd
 
 from cptlaw.errors import join_names
 from cptlaw.findings import Finding, Remedy, Severity
+from cptlaw.runs.convert import row_codes
 from cptlaw.runs.schema import COLUMNS, mix_columns
+from cptlaw.runs.within import SEEDS
 from cptlaw.units import format_quantity
 
 Floats = npt.NDArray[np.float64]
@@ -48,7 +50,6 @@ LEAST_SLOPES = 2  # between sizes and between budgets, from which their medians 
 LEAST_GAINED = 0.02  # -d log loss / d log size of models that learned its corpus; .067 was measured at least
 LEAST_RATIO = 0.4  # log ratio of sizes, from which that is asked
 SURE_PAIRS = 4  # pairs of rows that rise with size, all of them, from which rising is no error
-SEED = 0.003  # relative difference by which the losses of two seeds differ
 FOLDS = 10
 NEIGHBOURS, MOST_COMPARED = 3, 400
 SPREAD = 0.05  # standard deviation of log losses, below which inputs leave little to explain
@@ -404,7 +405,8 @@ def sizes_of(rows: pd.DataFrame) -> tuple[Floats, npt.NDArray[np.intp]]:
 
 def _between_pairs(rows: pd.DataFrame, code: npt.NDArray[np.intp], n: int) -> tuple[Floats, float] | None:
     """Return the effect of each size on the log loss and its error, from pairs of rows that differ in size alone."""
-    alike = [rows[name].astype(str) for name in ("ptpp", "replay", *KINDS, *mix_columns(rows.columns)) if name in rows]
+    names = [name for name in ("ptpp", "replay", *KINDS, *mix_columns(rows.columns)) if name in rows]
+    alike = row_codes(rows[names])
     bins = [np.zeros(len(rows))]
     if "tokens" in rows.columns:
         # Ladders have the same tokens for each parameter, other designs the same tokens.
@@ -412,7 +414,7 @@ def _between_pairs(rows: pd.DataFrame, code: npt.NDArray[np.intp], n: int) -> tu
         with np.errstate(divide="ignore"):
             bins = [np.round(5.0 * np.log(amount)) for amount in (tokens / n_params, tokens)]
     cells = pd.DataFrame({"loss": np.log(rows["loss"].to_numpy(dtype=float)), "size": code})
-    by_bin = [_gaps(cells, [*(one.to_numpy() for one in alike), place], n) for place in bins]
+    by_bin = [_gaps(cells, [alike, place], n) for place in bins]
     gaps = max(by_bin, key=lambda some: sum(map(len, some.values())))
     if not gaps:
         return None
@@ -425,7 +427,7 @@ def _between_pairs(rows: pd.DataFrame, code: npt.NDArray[np.intp], n: int) -> tu
     if np.linalg.matrix_rank(matrix) < n - 1:
         return None
     off = np.concatenate([one - np.median(one) for one in gaps.values()])
-    spread = max(1.4826 * float(np.median(np.abs(off))), 2 * SEED)
+    spread = max(1.4826 * float(np.median(np.abs(off))), 2 * SEEDS)
     error = TIMES * spread / float(weights.min())
     every = np.concatenate([*gaps.values()])
     if len(every) >= SURE_PAIRS and every.min() > 0:  # differences that all rise may differ, and are no error
@@ -567,7 +569,7 @@ def size_beside_budget(base: pd.DataFrame) -> Iterator[Finding]:
     if min(len(sizes), len(budgets)) < LEAST_SLOPES or np.median(sizes) < np.median(budgets):
         return
     of_size, of_budget = (math.expm1(math.log(2.0) * float(np.median(one))) for one in (sizes, budgets))
-    if of_budget > -SEED:
+    if of_budget > -SEEDS:
         return
     yield Finding(
         "warning",

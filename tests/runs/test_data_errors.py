@@ -13,6 +13,7 @@ import cptlaw as cl
 from cptlaw.cli import main
 from cptlaw.errors import DataError
 from cptlaw.runs.data_errors import _budgets, data_errors
+from cptlaw.runs.never_measured import base_losses
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 IN_CI = 100  # of the thousand of `make fuzz`
@@ -119,6 +120,15 @@ def test_mistakes_that_few_rows_tell(seed, number, code):
     (case,) = [*cases([number], seed, quick=True)]
     assert code in case.codes
     assert case.clean_errors == ()
+
+
+def test_base_losses_are_looked_up_once(monkeypatch):
+    asked = []
+    kept = lambda *rows, **how: asked.append(how) or base_losses(*rows, **how)  # noqa: E731
+    for module in ("data_errors", "never_measured"):
+        monkeypatch.setattr(f"cptlaw.runs.{module}.base_losses", kept)
+    data_errors(cl.read_runs(cl.examples.load("en-fr-pilot").frame), "source")
+    assert asked == [{"same_seed": False}, {"same_seed": True}]
 
 
 def tables():
