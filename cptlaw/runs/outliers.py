@@ -35,7 +35,7 @@ ROUNDS = 20
 BITS = 1.0 / math.log(2.0)
 # Factor by which a mix-up of units multiplies a loss.
 UNITS = {"in bits instead of nats": BITS, "in nats instead of bits": 1.0 / BITS}
-MANY_IN_BITS = (0.1, 0.5)  # share of rows: fewer are runs that slipped, of more the others would be
+MANY = 0.2  # share of the runs: fewer slipped one by one, more are a pattern
 INPUTS = ("n_params", "tokens", "ptpp", "replay", "lr_peak")
 KINDS = ("domain", "lr_schedule", "method", "tokenizer", "vocab_added", "lora_rank", "merge_weight")
 MOST_LEVELS = 8
@@ -199,19 +199,19 @@ def robust_residuals(design: Floats, values: Floats) -> tuple[Floats, Floats]:
 
 
 def outlier_runs(surface: LossSurface) -> Iterator[Finding]:
-    """Say which runs lie off all others as a whole, or that many rows lie off by the factor between bits and nats."""
+    """Say which runs lie off all others as a whole, or that they lie in two heaps."""
     if len(surface.loss) < max(LEAST_RUNS, 2 * surface.design.shape[1]):
         return
     residual, run, names = surface.residual, surface.run, surface.names
-    if of_units := _rows_in_bits(residual):
-        yield of_units
-        return
-    if not surface.determined:
-        return
     counts = np.bincount(run)
     first = np.cumsum(counts) - counts
     ordered = residual[np.lexsort((residual, run))]
     by_run = 0.5 * (ordered[first + (counts - 1) // 2] + ordered[first + counts // 2])
+    if heaps := _two_heaps(surface, by_run):
+        yield heaps
+        return
+    if not surface.determined:
+        return
     away = by_run - np.median(by_run)
     # The median absolute deviation as a standard deviation of normal errors: the strange run has no part in it.
     usual = 1.4826 * float(np.median(np.abs(away)))
@@ -219,7 +219,7 @@ def outlier_runs(surface: LossSurface) -> Iterator[Finding]:
     limit = np.where(np.bincount(run, alone) > 0, STRANGE_ALONE, STRANGE)
     limit = np.maximum(limit, STRANGE_MIX if mix_columns(surface.frame.columns) else 0.0)
     strange = np.flatnonzero((np.abs(away) > limit) & (np.abs(away) > TIMES * usual))
-    if len(strange) > 0.2 * len(by_run):  # many are a pattern, not a slip
+    if len(strange) > MANY * len(by_run):
         return
     if len(strange) > MOST_NAMED:
         worst = names[strange[np.argsort(-np.abs(away[strange]))]].tolist()
@@ -231,10 +231,42 @@ def outlier_runs(surface: LossSurface) -> Iterator[Finding]:
         )
         return
     for name, gap in zip(names[strange].tolist(), away[strange].tolist(), strict=True):
-        near = next((how for how, by in UNITS.items() if abs(gap - math.log(by)) < max(0.05, 3 * usual)), None)
-        guess = f", as if {near}" if near else ""
-        text = f"the losses of run {name!r} lie {_percent_off(gap)} what the other runs lead one to expect{guess}."
-        yield _mix_up(text, [name], gap=gap)
+        text = f"the losses of run {name!r} lie {_percent_off(gap)} what the other runs lead one to expect"
+        yield _mix_up(f"{text}{_as_if(gap, 3 * usual)}.", [name], gap=gap)
+
+
+def _two_heaps(surface: LossSurface, by_run: Floats) -> Finding | None:
+    """Return that runs lie in two heaps, with nothing between them and no column that parts them alike.
+
+    Parameters
+    ----------
+    by_run
+        The median residual of each run, (k,).
+    """
+    order, least = np.sort(by_run), math.ceil(MANY * len(by_run))
+    gaps = np.diff(order)[least - 1 : len(order) - least]
+    if len(order) < LEAST_RUNS or mix_columns(surface.frame.columns):
+        return None
+    high = by_run > order[least - 1 + int(gaps.argmax())]
+    low_end, high_end = (float(np.median(by_run[high == side])) for side in (False, True))
+    usual = 1.4826 * float(np.median(np.abs(by_run - np.where(high, high_end, low_end))))
+    if gaps.max() < max(STRANGE / 2.0, 3.0 * usual):
+        return None
+    for column in surface.coordinates.T:
+        levels = len(np.unique(column))
+        if levels <= len(order) / 2 and len(np.unique(np.column_stack([column, high[surface.run]]), axis=0)) == levels:
+            return None
+    fewer = high if high.mean() <= 0.5 else ~high
+    runs, gap = surface.names[fewer].tolist(), (high_end - low_end) * (1.0 if fewer is high else -1.0)
+    text = f"the losses of {len(runs)} of {len(order)} runs, such as {join_names(map(repr, runs), MOST_NAMED)}, lie "
+    text += f"{_percent_off(gap)} what the others lead one to expect, and none lie between{_as_if(gap, 3 * usual)}."
+    return _mix_up(text, runs, gap=gap)
+
+
+def _as_if(gap: float, near: float) -> str:
+    """Return which mix-up of units sets losses so far apart, in words."""
+    how = next((how for how, by in UNITS.items() if abs(gap - math.log(by)) < max(0.05, near)), None)
+    return f", as if {how}" if how else ""
 
 
 def _mix_up(text: str, runs: list[str], **data: float) -> Finding:
@@ -486,12 +518,11 @@ def _odd_size(effect: Floats, error: float, levels: Floats) -> Finding | None:
     if beyond.max() > max(SIZE_OFF, error) and not rises:
         return _falls_too_fast("error", steps, beyond, levels)
     if abs(off[i]) > max(SIZE_OFF, error) or (abs(off[i]) > SIZE_OFF and rises):
-        near = next((how for how, by in UNITS.items() if abs(float(off[i]) - math.log(by)) < 0.08), None)
         return Finding(
             "error" if rises else "warning",
             "size-out-of-line",
             f"the losses of {format_quantity(float(levels[i]))} parameters lie {_percent_off(float(off[i]))} what the "
-            f"other sizes lead one to expect{f', as if {near}' if near else ''}.",
+            f"other sizes lead one to expect{_as_if(float(off[i]), 0.08)}.",
             "Look whether these runs were measured alike: unit, tokenizer, eval, rate; or leave this size out.",
             data={"n_params": float(levels[i]), "gap": float(off[i])},
             remedy=Remedy("where", f"n_params != {levels[i]:.10g}"),
@@ -595,22 +626,6 @@ def _robust_line_at(x: Floats, y: Floats, at: float) -> float:
     """Return the value at a point of a line through points: median slope and median intercept (Theil and Sen)."""
     slope = float(np.median(_slopes(x, y))) if len(x) > 1 else 0.0
     return float(np.median(y - slope * x)) + slope * float(at)
-
-
-def _rows_in_bits(residual: Floats) -> Finding | None:
-    """Say that a part of the rows lies off the others by the factor between nats and bits."""
-    usual = 1.4826 * float(np.median(np.abs(residual)))
-    near = max(0.05, min(3.0 * usual, 0.12))
-    for how, factor in UNITS.items():
-        off = np.abs(residual - math.log(factor)) < near
-        alike = np.abs(residual) < near
-        # Two heaps and next to nothing between them: what a missing input does is spread.
-        if MANY_IN_BITS[0] <= off.mean() <= MANY_IN_BITS[1] and (off | alike).mean() > 0.95:
-            where = _percent_off(math.log(factor))
-            text = f"{off.sum()} of {len(residual)} rows lie {where} what the others lead one to expect, as if {how}."
-            advice = "Give all losses in nats per token: bits times 0.6931."
-            return Finding("warning", "suspected-mix-up", text, advice)
-    return None
 
 
 def _along(frame: pd.DataFrame) -> Floats:

@@ -131,6 +131,14 @@ def test_base_losses_are_looked_up_once(monkeypatch):
     assert asked == [{"same_seed": False}, {"same_seed": True}]
 
 
+@pytest.mark.parametrize("number", [77, 1403])
+def test_runs_in_two_heaps_are_told_apart_by_no_column(number):
+    """Half of the runs on another eval, of which neither size, mix nor budget tells anything."""
+    (case,) = cases([number], 0, quick=True, mistakes=IN_PARTS)
+    assert case.codes == ("suspected-mix-up",)
+    assert case.clean_errors == ()
+
+
 def tables():
     for name in cl.examples.EXAMPLES:
         yield pytest.param(name, id=name)
