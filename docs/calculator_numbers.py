@@ -10,6 +10,7 @@ from cptlaw.answering.takes import SURER
 from cptlaw.fitting.learned import forgetting_and_gain as studies
 from cptlaw.planning.cost import PEAK_FLOPS
 from cptlaw.runs.known_models import bases
+from cptlaw.units import FEWEST_STEPS, ROW
 
 
 def numbers_js() -> str:
@@ -22,7 +23,12 @@ def numbers_js() -> str:
     outcomes: tuple[studies.Outcome, ...] = ("forgetting", "gain")
     numbers: dict[str, object] = {outcome: _of_outcome(outcome) for outcome in outcomes}
     declared = {
-        "NUMBERS": {**numbers, "batch": vars(batches.valley()), "leastSteps": batches.LEAST_STEPS},
+        "NUMBERS": {
+            **numbers,
+            "batch": vars(batches.valley()),
+            "leastSteps": batches.LEAST_STEPS,
+            "fewestTokens": FEWEST_STEPS * ROW,
+        },
         "PLANNING": {
             "shares": without_runs.SHARES,
             "mostReplay": without_runs.MOST_REPLAY,

@@ -94,7 +94,10 @@ function shownList(list, pairs) {
 function showHeadline(result, values) {
   const { at } = result;
   const mix = `${formatQuantity(at.tokens)} tokens, ${formatShare(at.replay)} of them replay`;
-  if (result.feasible) {
+  if (at.tokens < NUMBERS.fewestTokens) {
+    field("sentence").textContent = "No run is so short";
+    field("reason").textContent = `${formatQuantity(at.tokens)} tokens are no ten steps of one row. If billions were meant, type them as in 20B.`;
+  } else if (result.feasible) {
     field("sentence").textContent = `Train on ${mix}`;
     const kept = [];
     if (at.probability != null) kept.push(`forgetting stays within ${formatPercent(values.limit)} with ${formatPercent(at.probability)} probability`);
@@ -111,7 +114,7 @@ function showHeadline(result, values) {
     field("sentence").textContent = `${formatShare(at.replay)} replay is the knee: beyond it, more replay buys less`;
     field("reason").textContent = `No limit was given. Shown: ${mix}.`;
   }
-  field("sentence").className = result.limited && !result.feasible ? "none" : "";
+  field("sentence").className = (result.limited && !result.feasible) || at.tokens < NUMBERS.fewestTokens ? "none" : "";
 }
 
 function showPlan(result, values, mix) {

@@ -175,6 +175,14 @@ def test_what_nothing_keeps_is_said_with_what_is_in_reach(page):
     assert not re.search(r"\d", page.inner_text("#sentence"))  # no mix is named
 
 
+def test_a_run_that_is_too_short_has_no_probability(page):
+    page.fill("#limit", "2")
+    assert "probability" in page.inner_text("#reason")
+    page.fill("#spend", "20K")
+    assert "Train on" not in page.inner_text("#sentence")
+    assert "probability" not in page.inner_text("#reason")
+
+
 @pytest.mark.parametrize(
     ("typed", "number"),
     [
