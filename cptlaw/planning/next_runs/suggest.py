@@ -88,9 +88,7 @@ def suggest(
     """
     given = read_scenario(NextRuns, {name: value for name, value in asked.items() if name not in HOW_TO_FIT}, "suggest")
     how: dict[str, Any] = {name: value for name, value in asked.items() if name in HOW_TO_FIT}
-    levels: dict[str, Numbers] = {
-        name: getattr(given, name) for name in ("sizes", "ptpps", "replays", "tokens", "n_active")
-    }
+    levels: dict[str, Numbers] = {name: getattr(given, name) for name in ("sizes", "ptpps", "replays", "tokens")}
     fitted = _fit_given(law_name if runs is None else runs)
     if fitted is not None:
         others = {"on": on, "where": where, **how} | ({"runs": runs} if isinstance(law_name, Fit) else {})
@@ -119,7 +117,7 @@ def suggest(
         whole = fit_law(chosen, table, on, where, **how)
         fit, notes = whole, []
     _check_point(fit.law, at)  # fitted, for a law of k corpora takes those of the table
-    result = candidates(fit, table.frame, at.iloc[0], **levels)
+    result = candidates(fit, table.frame, at.iloc[0], **levels, n_active=given.n_active)
     offer = Offer(result, Bases.of(table.frame))
     answer = open_forecast(fit, at, given.interval, offer, whole).answer(given.budget, given.n)
     notes += [] if score is None else [through_loss_finding(score, at)]
@@ -147,7 +145,7 @@ def _from_fit(
     fit, at = _heaviest_that_reads(whole.fits, in_tokens(_point(given.at), whole.data))
     _check_point(fit.law, at)
     rows = pd.concat([whole.data, whole.base.assign(tokens=0.0)], ignore_index=True)
-    result = candidates(fit, rows, at.iloc[0], **levels)
+    result = candidates(fit, rows, at.iloc[0], **levels, n_active=given.n_active)
     offer = Offer(result, Bases.of(rows))
     answer = open_forecast(fit, at, given.interval, offer, whole).answer(given.budget, given.n)
     return replace(answer, findings=(*answer.findings, *([_heaviest(fit)] if fit is not whole else [])))
