@@ -16,12 +16,14 @@ import pandas as pd
 from cptlaw.errors import join_names
 from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.runs.alike import furthest_alike
+from cptlaw.runs.convert import row_codes
 from cptlaw.runs.metrics import HIGHEST_LOSS
 from cptlaw.runs.never_measured import (
     adapted_rows,
     base_losses,
     copies_of_bases,
     copies_of_evals,
+    digits_of,
     in_first_half,
     settings_of,
 )
@@ -177,14 +179,15 @@ def _loss_units(name: str, adapted: pd.DataFrame) -> Iterator[Finding]:
 def _rounded(name: str, adapted: pd.DataFrame) -> Iterator[Finding]:
     """Say that losses are rounded to steps as large as what two seeds differ by."""
     loss = adapted["loss"].to_numpy(dtype=float)
-    digits = next((n for n in range(3) if np.all(np.abs(loss * 10**n - np.round(loss * 10**n)) < 1e-6 * 10**n)), None)
-    if digits is None or np.ptp(loss) == 0 or 10.0**-digits < SEEDS * float(np.median(loss)):
+    digits = digits_of(loss)
+    step = 10.0**-digits / float(np.median(loss))
+    if np.ptp(loss) == 0 or step < SEEDS:
         return
     yield Finding(
         "warning",
         "rounded-losses",
         f"the losses of {name!r} have {digits} digits after the point: steps of "
-        f"{10.0**-digits / float(np.median(loss)):.1%} of the loss, where two seeds differ by {SEEDS:.1%}.",
+        f"{step:.1%} of the loss, where two seeds differ by {SEEDS:.1%}.",
         "Give losses with all the digits that were logged.",
         data={"digits": digits},
     )
@@ -435,7 +438,7 @@ def _budgets(frame: pd.DataFrame) -> Iterator[Finding]:
     if "tokens" not in frame.columns:
         return
     base = frame[(frame["tokens"] == 0).to_numpy()]
-    told = [str(one) for one in base.columns if one not in NAMES and _tells_apart(base[one])]
+    told = [str(one) for one in base.columns if one not in NAMES and len({*row_codes(base[[one]])}) > 1]
     but_seeds = [one for one in told if one != "seed"]
     for columns, most in ((told, ONE_SEED), (but_seeds, NOT_LEARNED * SEEDS_MOST)):
         models = base.groupby(["eval", "ptpp", *columns], observed=True, dropna=False)
@@ -455,10 +458,3 @@ def _budgets(frame: pd.DataFrame) -> Iterator[Finding]:
                 data={"eval": name, "losses": loss.tolist()},
             )
             return
-
-
-def _tells_apart(column: pd.Series) -> bool:
-    try:
-        return column.nunique(dropna=False) > 1
-    except TypeError:  # lists and mappings
-        return False

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from cptlaw.runs.convert import row_codes, to_numbers
 from cptlaw.runs.schema import COLUMNS, mix_columns
 from cptlaw.runs.table import Runs
-from cptlaw.runs.within import ONE_SEED, rounded
+from cptlaw.runs.within import ONE_SEED, less_mean, rounded
 
 Codes = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -135,13 +135,13 @@ class Evidence:
 
 def _effect(label: str, log_loss: Floats, groups: Codes, column: Codes, values: Floats | None) -> Effect:
     """Compare the rows of one eval within their groups."""
-    left = _within(log_loss, groups)
+    left = less_mean(log_loss, groups)
     whole = float(left @ left)
     levels = len(np.unique(column))
     # A number with a level for each row would explain everything: such a one counts by a line and its bend.
     if values is not None and levels > min(len(left) // 2, MOST_LEVELS):
         order = pd.Series(values).rank().fillna(len(values) / 2).to_numpy() / len(values) - 0.5
-        design = np.stack([_within(order, groups), _within(order**2, groups)], axis=1)
+        design = np.stack([less_mean(order, groups), less_mean(order**2, groups)], axis=1)
         fitted = design @ np.linalg.lstsq(design, left, rcond=None)[0]
         used = 2
     else:
@@ -152,7 +152,7 @@ def _effect(label: str, log_loss: Floats, groups: Codes, column: Codes, values: 
     free = len(left) - len(np.unique(groups)) - used
     change = 0.0
     if values is not None and np.isfinite(values).all() and np.ptp(values) > 0:
-        line = _within(values / np.ptp(values), groups)
+        line = less_mean(values / np.ptp(values), groups)
         spread = float(line @ line)
         change = float(line @ left) / spread if spread > 0 else 0.0
     if whole <= 0 or used < 1:
@@ -167,11 +167,7 @@ def _effect(label: str, log_loss: Floats, groups: Codes, column: Codes, values: 
 def _level_means(left: Floats, groups: Codes, column: Codes) -> Floats:
     """Return what the levels of a column fit to differences within groups, (n,): least squares on their indicators."""
     _, column = np.unique(column, return_inverse=True)
-    indicators = np.eye(column.max() + 1)[column]
-    counts = np.bincount(groups)
-    sums = np.zeros((len(counts), indicators.shape[1]))
-    np.add.at(sums, groups, indicators)
-    within = indicators - (sums / np.maximum(counts, 1)[:, None])[groups]
+    within = np.column_stack([less_mean(indicator, groups) for indicator in np.eye(column.max() + 1)[:, column]])
     # By normal equations: levels are few, and rows may be a hundred thousand.
     solved = np.linalg.lstsq(within.T @ within, within.T @ left, rcond=1e-10)[0]
     result: Floats = within @ solved
@@ -187,12 +183,6 @@ def _by_chance(explained: float, left: float, used: int, free: int) -> float:
     from scipy.special import fdtrc
 
     return float(fdtrc(used, free, explained / used / (left / free)))
-
-
-def _within(values: Floats, groups: Codes) -> Floats:
-    """Return values less the mean of their group, (n,)."""
-    counts = np.bincount(groups)
-    return values - (np.bincount(groups, values) / np.maximum(counts, 1))[groups]
 
 
 def _both(first: Codes, second: Codes) -> Codes:

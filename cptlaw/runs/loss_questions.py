@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from cptlaw.commands import command_line
+from cptlaw.runs.convert import row_codes
 from cptlaw.runs.evidence import FEW, Effect
 from cptlaw.runs.metrics import HIGHEST_LOSS
 from cptlaw.runs.question import Question, as_flag
@@ -116,6 +117,6 @@ def _with_tokens(rows: pd.DataFrame) -> float | None:
     """Return how losses go with log tokens between rows alike else, from -1 to 1; ``None`` where nothing tells."""
     if "tokens" not in rows.columns or len(rows) < FEW:
         return None
-    alike = [rows[name].fillna(-1.0).to_numpy() for name in ("n_params", "ptpp", "replay") if name in rows.columns]
+    alike = row_codes(rows[[name for name in ("n_params", "ptpp", "replay") if name in rows.columns]])
     tokens, values = (rows[name].to_numpy(dtype=float) for name in ("tokens", "loss"))
     return correlation_within(np.log(tokens), values, alike)

@@ -149,8 +149,7 @@ def _heap(apart: Floats, rows: pd.DataFrame, within: Sequence[float] = CLOSE) ->
 def _again(rows: pd.DataFrame) -> tuple[Mask, Mask]:
     """Return which rows have the loss of the row before in their run, and which are the last of theirs, (n,) each."""
     loss = rows["loss"].to_numpy(dtype=float)
-    digits = next((n for n in range(DIGITS) if np.all(np.abs(loss * 10**n - np.round(loss * 10**n)) < 1e-6)), DIGITS)
-    close = 0.5 * 10.0**-digits / float(np.median(loss))
+    close = 0.5 * 10.0 ** -digits_of(loss) / float(np.median(loss))
     at, last = np.zeros(len(loss), dtype=bool), np.zeros(len(loss), dtype=bool)
     if close > CLOSE[0] / 10.0:  # rounded losses meet
         return at, last
@@ -163,15 +162,17 @@ def _again(rows: pd.DataFrame) -> tuple[Mask, Mask]:
     return at, last
 
 
+def digits_of(loss: Floats) -> int:
+    """Return how many digits losses have after the point."""
+    return next((n for n in range(DIGITS) if np.all(np.abs(loss * 10**n - np.round(loss * 10**n)) < 1e-6)), DIGITS)
+
+
 def in_first_half(rows: pd.DataFrame) -> Mask:
     """Return which rows stand in the first half of their run, (n,)."""
     if "tokens" not in rows.columns:
         return np.zeros(len(rows), dtype=bool)
-    run, tokens = pd.factorize(rows["run"])[0], rows["tokens"].to_numpy(dtype=float)
-    last = np.zeros(run.max(initial=-1) + 1)
-    np.maximum.at(last, run, np.nan_to_num(tokens))
-    early: Mask = tokens < 0.5 * last[run]
-    return early
+    last = rows["tokens"].groupby(rows["run"].to_numpy(), observed=True).transform("max")
+    return np.asarray(rows["tokens"] < 0.5 * last, dtype=bool)
 
 
 def settings_of(rows: pd.DataFrame) -> int:

@@ -58,7 +58,7 @@ SURE_RUNS = 16
 FAR_OFF, MOST_FAR = 9.0, 0.1  # six standard deviations, in medians of what rows lie away; the share of rows beyond
 EXPLAINED = 0.1  # share of the variance
 FIRST_SHARE = 0.02
-MOST_NAMED = 3  # runs that are named each by a finding of its own
+MOST_NAMED = 3  # runs that a finding names
 
 
 class LossSurface:
@@ -203,13 +203,11 @@ def outlier_runs(surface: LossSurface) -> Iterator[Finding]:
     if len(surface.loss) < max(LEAST_RUNS, 2 * surface.design.shape[1]):
         return
     residual, run, names = surface.residual, surface.run, surface.names
-    counts = np.bincount(run)
-    first = np.cumsum(counts) - counts
-    ordered = residual[np.lexsort((residual, run))]
-    by_run = 0.5 * (ordered[first + (counts - 1) // 2] + ordered[first + counts // 2])
-    if heaps := _two_heaps(surface, by_run):
-        yield heaps
-        return
+    by_run = pd.Series(residual).groupby(run).median().to_numpy()
+    for what, off, of in (("rows", residual, np.arange(len(run))), ("runs", by_run, run)):
+        if heaps := _two_heaps(surface, what, off, of):
+            yield heaps
+            return
     if not surface.determined:
         return
     away = by_run - np.median(by_run)
@@ -219,48 +217,45 @@ def outlier_runs(surface: LossSurface) -> Iterator[Finding]:
     limit = np.where(np.bincount(run, alone) > 0, STRANGE_ALONE, STRANGE)
     limit = np.maximum(limit, STRANGE_MIX if mix_columns(surface.frame.columns) else 0.0)
     strange = np.flatnonzero((np.abs(away) > limit) & (np.abs(away) > TIMES * usual))
-    if len(strange) > MANY * len(by_run):
+    if not 0 < len(strange) <= MANY * len(by_run):
         return
-    if len(strange) > MOST_NAMED:
-        worst = names[strange[np.argsort(-np.abs(away[strange]))]].tolist()
-        farthest = _percent_off(float(away[strange][np.abs(away[strange]).argmax()]))
-        yield _mix_up(
-            f"the losses of {len(worst)} runs, such as {join_names(map(repr, worst), MOST_NAMED)}, lie up to {farthest}"
-            " what the other runs lead one to expect.",
-            worst,
-        )
-        return
-    for name, gap in zip(names[strange].tolist(), away[strange].tolist(), strict=True):
-        text = f"the losses of run {name!r} lie {_percent_off(gap)} what the other runs lead one to expect"
-        yield _mix_up(f"{text}{_as_if(gap, 3 * usual)}.", [name], gap=gap)
+    worst = strange[np.argsort(-np.abs(away[strange]))]
+    runs, gap = names[worst].tolist(), float(away[worst[0]])
+    lie = f"{len(runs)} runs, such as {join_names(map(repr, runs), MOST_NAMED)}, lie up to {_percent_off(gap)}"
+    lie = f"run {runs[0]!r} lie {_percent_off(gap)}" if len(runs) == 1 else lie
+    yield _mix_up(f"the losses of {lie} what the others lead one to expect{_as_if(gap, 3.0 * usual)}.", runs, gap=gap)
 
 
-def _two_heaps(surface: LossSurface, by_run: Floats) -> Finding | None:
-    """Return that runs lie in two heaps, with nothing between them and no column that parts them alike.
+def _two_heaps(surface: LossSurface, what: str, off: Floats, of: npt.NDArray[np.intp]) -> Finding | None:
+    """Return that runs, or rows, lie in two heaps with nothing between them and no column that parts them alike.
 
     Parameters
     ----------
-    by_run
-        The median residual of each run, (k,).
+    off
+        How far each of them lies off the surface, (k,).
+    of
+        To which of them each row belongs, (n,).
     """
-    order, least = np.sort(by_run), math.ceil(MANY * len(by_run))
+    order, least = np.sort(off), math.ceil(MANY * len(off))
     gaps = np.diff(order)[least - 1 : len(order) - least]
     if len(order) < LEAST_RUNS or mix_columns(surface.frame.columns):
         return None
-    high = by_run > order[least - 1 + int(gaps.argmax())]
-    low_end, high_end = (float(np.median(by_run[high == side])) for side in (False, True))
-    usual = 1.4826 * float(np.median(np.abs(by_run - np.where(high, high_end, low_end))))
+    high = off > order[least - 1 + int(gaps.argmax())]
+    low_end, high_end = (float(np.median(off[high == side])) for side in (False, True))
+    usual = 1.4826 * float(np.median(np.abs(off - np.where(high, high_end, low_end))))
     if gaps.max() < max(STRANGE / 2.0, 3.0 * usual):
         return None
     for column in surface.coordinates.T:
         levels = len(np.unique(column))
-        if levels <= len(order) / 2 and len(np.unique(np.column_stack([column, high[surface.run]]), axis=0)) == levels:
+        if levels <= len(surface.names) / 2 and len(np.unique(np.column_stack([column, high[of]]), axis=0)) == levels:
             return None
     fewer = high if high.mean() <= 0.5 else ~high
-    runs, gap = surface.names[fewer].tolist(), (high_end - low_end) * (1.0 if fewer is high else -1.0)
-    text = f"the losses of {len(runs)} of {len(order)} runs, such as {join_names(map(repr, runs), MOST_NAMED)}, lie "
-    text += f"{_percent_off(gap)} what the others lead one to expect, and none lie between{_as_if(gap, 3 * usual)}."
-    return _mix_up(text, runs, gap=gap)
+    gap = (high_end - low_end) * (1.0 if fewer is high else -1.0)
+    runs = surface.names[np.unique(surface.run[fewer[of]])].tolist()
+    text = f"{fewer.sum()} of {len(off)} {what}, of {join_names(map(repr, runs), MOST_NAMED)}, lie {_percent_off(gap)} "
+    return _mix_up(
+        f"{text}what the others lead one to expect, and none between{_as_if(gap, 3.0 * usual)}.", runs, gap=gap
+    )
 
 
 def _as_if(gap: float, near: float) -> str:

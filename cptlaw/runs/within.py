@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -26,20 +24,24 @@ def rounded(tokens: pd.Series) -> Floats:
     return result
 
 
-def correlation_within(first: Floats, second: Floats, alike: Sequence[Floats]) -> float | None:
+def less_mean(values: Floats, alike: npt.NDArray[np.intp]) -> Floats:
+    """Return values less the mean of their group, (n,)."""
+    counts = np.bincount(alike)
+    result: Floats = values - (np.bincount(alike, values) / np.maximum(counts, 1))[alike]
+    return result
+
+
+def correlation_within(first: Floats, second: Floats, alike: npt.NDArray[np.intp]) -> float | None:
     """Return the correlation of two numbers, each less its mean among rows alike; ``None`` where nothing varies there.
 
     Examples
     --------
-    >>> correlation_within(np.array([1.0, 2.0, 5.0, 6.0]), np.array([3.0, 2.0, 9.0, 8.0]), [np.array([0, 0, 1, 1.0])])
+    >>> correlation_within(np.array([1.0, 2.0, 5.0, 6.0]), np.array([3.0, 2.0, 9.0, 8.0]), np.array([0, 0, 1, 1]))
     -1.0
     """
-    # One after another: to group a table by arrays, pandas writes each of them out as text first.
-    both = {"first": pd.Series(first, dtype=float), "second": pd.Series(second, dtype=float)}
-    keys = list(alike) or np.zeros(len(first))
-    pair = pd.DataFrame({name: one - one.groupby(keys).transform("mean") for name, one in both.items()})
-    size = float(np.prod((pair.to_numpy() ** 2).sum(axis=0))) ** 0.5
-    return float((pair["first"] * pair["second"]).sum()) / size if size > 0 else None
+    one, other = less_mean(first, alike), less_mean(second, alike)
+    size = float((one @ one) * (other @ other)) ** 0.5
+    return float(one @ other) / size if size > 0 else None
 
 
 def correlation_with_replay(rows: pd.DataFrame) -> float | None:
@@ -53,6 +55,6 @@ def correlation_with_replay(rows: pd.DataFrame) -> float | None:
     if rows.empty:
         return None
     settings = rows[[name for name in (*SETTINGS, "step") if name in rows.columns]]
-    alike = [row_codes(settings.assign(at=rounded(rows["tokens"]))).astype(float)]
+    alike = row_codes(settings.assign(at=rounded(rows["tokens"])))
     replay, loss = (rows[name].to_numpy(dtype=float) for name in ("replay", "loss"))
     return correlation_within(replay, np.log(loss), alike)
