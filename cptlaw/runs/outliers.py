@@ -203,7 +203,7 @@ def outlier_runs(surface: LossSurface) -> Iterator[Finding]:
     if len(surface.loss) < max(LEAST_RUNS, 2 * surface.design.shape[1]):
         return
     residual, run, names = surface.residual, surface.run, surface.names
-    by_run: Floats = pd.Series(residual).groupby(run).median().to_numpy(dtype=np.float64)
+    by_run: Floats = np.asarray(pd.Series(residual).groupby(run).median(), dtype=np.float64)
     for what, off, of in (("rows", residual, np.arange(len(run))), ("runs", by_run, run)):
         if heaps := _two_heaps(surface, what, off, of):
             yield heaps
