@@ -137,8 +137,9 @@ def modules(study: str) -> frozenset[str]:
 
 
 def code(study: str) -> str:
-    """Return the digest of the code on which a study depends, itself left out."""
+    """Return the digest of the code on which a study depends, itself left out; what was learned counts as code."""
     lines = [f"{name} {_digest(name)}" for name in sorted(modules(study) - {study})]
+    lines += [f"{path.name} {_short(path.read_bytes())}" for path in sorted((ROOT / "cptlaw").rglob("*.json"))]
     return _short("\n".join(lines).encode())
 
 
@@ -293,6 +294,10 @@ def stamps() -> dict[str, dict[str, str]]:
     return found
 
 
+def _learned(name: str) -> bool:
+    return name.startswith("cptlaw/") and name.endswith(".json")
+
+
 def note(**found: Mapping[str, str]) -> None:
     """Write stamps of result files; a file without a stamp is forgotten with its file."""
     names = {path.stem for path in RESULTS.glob("*.json")}
@@ -311,7 +316,7 @@ def look(held: Mapping[str, Any], stamp: Mapping[str, str]) -> dict[str, str]:
     changed = [
         name
         for name, digest in tables.items()
-        if digest != held["data"][name] and not (digest is None and name.startswith(".."))
+        if digest != held["data"][name] and not (digest is None and name.startswith("..")) and not _learned(name)
     ]
     if changed:
         return now | {"moved": f"changed: {', '.join(changed)}"}
