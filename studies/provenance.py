@@ -29,7 +29,7 @@ import numpy as np
 import pandas as pd
 
 import cptlaw
-from cptlaw.plugins import FUNCTIONS, plugin_entries
+from cptlaw.plugins import FUNCTIONS, LAWS, PLANS, plugin_entries
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "studies" / "results"  # what studies measured: a file each, from which docs/run_pages.py fills pages
@@ -103,6 +103,9 @@ def imported(module: str) -> frozenset[str]:
     if module != "cptlaw" and "import_module(" in known[module].read_text(encoding="utf-8"):
         folder = module if known[module].name == "__init__.py" else module.rpartition(".")[0]
         found |= {name for name in known if name.startswith(f"{folder}.")}
+    beside = {"cptlaw.laws.registry": LAWS, "cptlaw.planning": PLANS}  # who asks entry points, and for what
+    if module in beside:
+        found |= {entry.value.partition(":")[0] for entry in plugin_entries(beside[module]).values()}
     packages = {".".join(parts[:end]) for parts in (name.split(".") for name in found) for end in range(1, len(parts))}
     return frozenset((found | packages) & known.keys() - IGNORED - {module})
 
