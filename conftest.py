@@ -3,6 +3,7 @@
 from importlib.util import find_spec
 from pathlib import Path
 
+pytest_plugins = ["tests.cpu"]
 ROOT = Path(__file__).parent
 NEEDS = {
     "torch": ["cptlaw_sweep", "tests/training"],
