@@ -1,10 +1,10 @@
-"""CPU of each test: printed at the end of a run, written with `--cpu FILE`, and held to a limit.
+"""CPU of each test: printed at the end of a run, written with `--cpu=FILE`, and held to a limit.
 
-    python -m pytest -n auto --cpu cpu.json    the suite, and what each test cost
+    python -m pytest -n auto --cpu=cpu.json    the suite, and what each test cost
     python tests/cpu.py cpu.json               fails where a test costs more than it may, and says no reason
 
-Counted are this process and the processes that a test waits for. A fixture that several tests share is counted under its
-own name. A test above the limit is marked, with the reason that it must cost so much:
+Counted are this process and the processes that a test waits for. A fixture that several tests share is counted under
+its own name. A test above the limit is marked, with the reason that it must cost so much:
 `@pytest.mark.dear("why it must")`.
 """
 
@@ -73,7 +73,8 @@ class Bill:
         if report.when == "teardown" and "cpu" in found:
             self.tests[report.nodeid] = round(found["cpu"], 3)
             self.fixtures.update(found["shared"])
-            self.dear |= {report.nodeid: reason for reason in found["dear"]}
+            if found["dear"]:
+                self.dear[report.nodeid] = found["dear"][0]
 
     def pytest_terminal_summary(self, terminalreporter):
         both = self.tests | dict(self.fixtures)
