@@ -87,6 +87,35 @@ def test_a_last_evaluation_that_was_logged_twice_is_a_warning():
     assert found["still-loss"] == "error"
 
 
+def backwards(frame):
+    """Losses of each run from the last to the first."""
+    rows = frame.sort_values(["eval", "run", "tokens"]).reset_index(drop=True)
+    order = rows.groupby(["eval", "run"], sort=False)["loss"].transform(lambda one: one.to_numpy()[::-1])
+    return rows.assign(loss=rows["loss"].where(rows["tokens"] == 0, order))
+
+
+@pytest.mark.parametrize(
+    ("code", "severity", "told", "spoilt"),
+    [
+        ("rounded-losses", "warning", {"digits": 1}, lambda one: one.assign(loss=one["loss"].round(1))),
+        ("ptpp-in-tokens", "error", {"ptpp": 124672 * 124}, lambda one: one.assign(ptpp=one["ptpp"] * one["n_params"])),
+        (
+            "tokens-of-pre-training",
+            "error",
+            {},
+            lambda one: one.assign(tokens=one["tokens"] + (one["tokens"] > 0) * one["ptpp"] * one["n_params"]),
+        ),
+        ("settings-missing", "error", {"eval": "target"}, lambda one: one.assign(replay=one["replay"] * 0 + 0.1)),
+        ("settings-missing", "warning", {"eval": "target"}, lambda one: one.drop(columns="replay")),
+        ("rising-with-tokens", "error", {}, backwards),
+    ],
+)
+def test_what_stands_wrong_in_all_rows_is_told(frame, code, severity, told, spoilt):
+    found = [one for one in data_errors(cl.read_runs(spoilt(frame))) if one.code == code]
+    assert {one.severity for one in found} == {severity}
+    assert found[0].data.items() >= told.items()
+
+
 @pytest.mark.parametrize(
     ("seed", "number", "code"),
     [
