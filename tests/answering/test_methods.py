@@ -7,12 +7,14 @@ import pandas as pd
 import pytest
 from counting import counted
 from facts import lacks, refused
+from thinned import thinned
 
 import cptlaw as cl
 from cptlaw.errors import UsageError
 from cptlaw.runs.kinds import kinds
 
 MEASURED = Path(cl.__file__).parents[1] / "studies" / "measured"
+LAW = "dcpt-l3"  # what a kind is does not depend on the law
 ASKED = {"n_params": 1e8, "ptpp": 20, "tokens": "2B", "max_forgetting": "20%"}
 
 
@@ -90,13 +92,13 @@ def test_a_method_of_its_own_for_every_run_is_the_name_of_the_run():
 
 
 def test_a_fit_takes_one_kind_and_says_so(both):
-    alone = cl.fit(both.where('method == "frozen" or tokens == 0'), on="target")
+    alone = cl.fit(LAW, both.where('method == "frozen" or tokens == 0'), on="target")
     for where in ('method == "frozen" or tokens == 0', 'method == "frozen"'):
-        chosen = cl.fit(both, on="target", where=where)
+        chosen = cl.fit(LAW, both, on="target", where=where)
         assert "main-kind" not in {one.code for one in chosen.findings}
         assert set(chosen.data["run"]) == set(alone.data["run"])
     more = table(rows(), rows("frozen", bases=False).query("replay > 0"))
-    fitted = cl.fit(more, on="target")
+    fitted = cl.fit(LAW, more, on="target")
     note = next(one for one in fitted.findings if one.code == "main-kind")
     assert "method full" in note.message
     assert note.remedy.value == '(method == "frozen" or tokens == 0)'
@@ -128,6 +130,7 @@ def test_an_answer_takes_the_best_kind_and_shows_the_others(both):
 def test_two_vocabularies_are_compared_per_byte_alone():
     measured = pd.read_csv(MEASURED / "vocabulary.csv")
     measured = measured.query("seed == 0 and vocab_added != 128 and method in ('none', 'mean', 'random')")
+    measured = measured.loc[thinned(cl.read_runs(measured, n_params_kind="total")).frame.index]
     asked = {"n_params": 55_152, "ptpp": 31, "tokens": "400K"}
     with refused(UsageError, "512", "--vocab-added", "nats_per_byte"):
         cl.answer(cl.read_runs(measured.drop(columns="metric"), n_params_kind="total"), **asked)

@@ -2,6 +2,7 @@
 
 import pytest
 from facts import refused
+from thinned import thinned
 
 import cptlaw as cl
 from cptlaw.answering.one_corpus import rows_of_corpus
@@ -12,7 +13,7 @@ ASKED = {"n_params": 75_000, "ptpp": 62, "tokens": "1M", "max_forgetting": "20%"
 @pytest.fixture(scope="module")
 def small():
     """Two corpora at two small sizes."""
-    return cl.examples.load("domains").where('not domain in ("german", "c") and n_params < 50000')
+    return thinned(cl.examples.load("domains").where('not domain in ("german", "c") and n_params < 50000'))
 
 
 def test_the_rows_of_a_corpus_are_its_runs_and_its_base_models():

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from thinned import thinned
 
 import cptlaw as cl
 from cptlaw.answering.answer_text import NAMED
@@ -81,12 +83,17 @@ def remembering(fit):
     return once
 
 
-@pytest.fixture(scope="module", params=QUESTIONS)
+@pytest.fixture(
+    scope="module", params=["thinned", *(pytest.param(name, marks=pytest.mark.nightly) for name in QUESTIONS)]
+)
 def asked(request, tmp_path_factory):
     """Ask once by the command line, and run each command that it prints."""
     folder, before = tmp_path_factory.mktemp(request.param), Path.cwd()
-    table = Path(cl.__file__).parent / "examples" / f"{request.param}.csv"
-    question = QUESTIONS[request.param]
+    name = "en_fr_pilot" if request.param == "thinned" else request.param
+    table, question = Path(cl.__file__).parent / "examples" / f"{name}.csv", QUESTIONS[name]
+    if request.param == "thinned":
+        pd.read_csv(table).loc[thinned(cl.read_runs(table)).frame.index].to_csv(folder / table.name, index=False)
+        table = folder / table.name
     words = ["answer", str(table)]
     words += [word for key, value in question.items() for word in (f"--{key.replace('_', '-')}", str(value))]
     fits = sys.modules[cl.fit.__module__]

@@ -30,8 +30,8 @@ def runs():
     """Curves of both losses of four runs, and both scores every thousand steps."""
     law, rng, parts = cl.law("cpt-dynamics"), np.random.default_rng(0), []
     for run in FOUR_RUNS:
-        steps = np.array([*range(1000, 20_001, 1000), *range(200, 5001, 200)])
-        rows = pd.DataFrame({"run": run, "step": steps, "phase": ["pretrain"] * 20 + ["cpt"] * 25})
+        steps = np.array([*range(2000, 20_001, 2000), *range(500, 5001, 500)])
+        rows = pd.DataFrame({"run": run, "step": steps, "phase": ["pretrain"] * 10 + ["cpt"] * 10})
         rows_with_areas = law.attach(rows, FOUR_RUNS)
         exact = {on: law.predict(p, rows_with_areas, on) for on, p in (("source", SOURCE), ("target", TARGET))}
         for on, loss in exact.items():

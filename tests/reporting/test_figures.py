@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from thinned import thinned
 
 import cptlaw as cl
 from cptlaw.errors import UsageError
@@ -297,7 +298,7 @@ def test_figures_in_a_notebook_need_no_network(monkeypatch):
 
 def test_losses_along_replay_stand_beside_what_was_measured_nearest(runs):
     """Rings are the fitted losses of the runs nearest in size, budget and tokens, in this order."""
-    answer = cl.answer(runs, n_params="1M", ptpp=400, tokens="20M", max_forgetting="60%")
+    answer = cl.answer(thinned(runs), n_params="1M", ptpp=400, tokens="20M", max_forgetting="60%")
     figure = cl.figures.losses_by_replay(answer.plan)
     rings = {trace.name: trace for trace in figure.drawing.data if (trace.name or "").endswith("measured")}
     for role in ("target", "source"):
