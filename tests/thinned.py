@@ -3,8 +3,9 @@
 from cptlaw.runs import Runs
 
 
-def thinned(runs: Runs, points: int = 1) -> Runs:
-    """Return runs with the last points of each run and eval, and with all base models."""
-    frame = runs.frame
+def thinned(rows, points=1):
+    """Return the last points of each run and eval, and all base models."""
+    frame = rows.frame if isinstance(rows, Runs) else rows
     rank = frame.groupby(["run", "eval"], observed=True)["tokens"].rank(ascending=False, method="first")
-    return runs.keep(((rank <= points) | (frame["tokens"] == 0)).to_numpy())
+    kept = ((rank <= points) | (frame["tokens"] == 0)).to_numpy()
+    return rows.keep(kept) if isinstance(rows, Runs) else rows[kept]

@@ -82,6 +82,7 @@ def test_a_store_to_an_answer_in_two_commands(package, script, runs, tmp_path, m
     assert answer["probabilities"]["max-forgetting"] >= 0.78
 
 
+@pytest.mark.nightly
 def test_a_table_exported_by_wandb_to_an_answer_in_one_command(runs, tmp_path, capsys):
     """The page Runs of a project exports one row a run: Name, State, settings, and the last value of each metric."""
     lines = ["Name,State,Runtime,n_params,ptpp,replay,eval/en/loss,eval/fr/loss,train/tokens_seen"]

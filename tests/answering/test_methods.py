@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 from counting import counted
 from facts import lacks, refused
-from thinned import thinned
 
 import cptlaw as cl
 from cptlaw.errors import UsageError
@@ -127,13 +126,24 @@ def test_an_answer_takes_the_best_kind_and_shows_the_others(both):
         cl.answer(n_params="8B", ptpp=20, tokens="2B", method="lora")
 
 
-def test_two_vocabularies_are_compared_per_byte_alone():
+def vocabularies():
     measured = pd.read_csv(MEASURED / "vocabulary.csv")
     measured = measured.query("seed == 0 and vocab_added != 128 and method in ('none', 'mean', 'random')")
-    measured = measured.loc[thinned(cl.read_runs(measured, n_params_kind="total")).frame.index]
-    asked = {"n_params": 55_152, "ptpp": 31, "tokens": "400K"}
+    return measured, {"n_params": 55_152, "ptpp": 31, "tokens": "400K"}
+
+
+def test_two_vocabularies_are_compared_per_byte_alone():
+    measured, asked = vocabularies()
     with refused(UsageError, "512", "--vocab-added", "nats_per_byte"):
         cl.answer(cl.read_runs(measured.drop(columns="metric"), n_params_kind="total"), **asked)
+    with counted() as counts, pytest.raises(UsageError, match=r"2\.024 to .*method mean"):
+        cl.answer(cl.read_runs(measured, n_params_kind="total"), **asked, max_forgetting="30%")
+    assert counts["fits"] == 0  # refused before anything is fitted
+
+
+@pytest.mark.nightly
+def test_the_best_of_two_vocabularies_is_told():
+    measured, asked = vocabularies()
     best = cl.answer(cl.read_runs(measured, n_params_kind="total"), **asked)
     assert (best.method, best.vocab_added) == ("mean", 512)
     assert lacks(dict(best.lines)["answer"], "mean", "512") == []
@@ -144,9 +154,6 @@ def test_two_vocabularies_are_compared_per_byte_alone():
     forecasts = [one["target_loss"] for one in best.other_kinds]
     assert forecasts == sorted(forecasts)
     assert "bases-differ" in {one.code for one in best.findings}  # rows that start as noise raise the loss before
-    with counted() as counts, pytest.raises(UsageError, match=r"2\.024 to .*method mean"):
-        cl.answer(cl.read_runs(measured, n_params_kind="total"), **asked, max_forgetting="30%")
-    assert counts["fits"] == 0  # refused before anything is fitted
     # The base models of the others are none of its own.
     alone = cl.answer(cl.read_runs(measured, n_params_kind="total"), **asked | {"n_params": 73_584}, vocab_added=512)
     own = measured.query("method == 'mean' and tokens == 0 and eval == 'source'")["loss"]

@@ -36,7 +36,15 @@ def test_corpora_are_never_pooled(small):
 
 def test_an_answer_for_a_corpus_is_that_of_its_rows(small):
     answer = cl.answer(small, domain="french", **ASKED)
-    assert answer.replay != pytest.approx(cl.answer(small, domain="python", **ASKED).replay, abs=0.01)
+    fits = [command for command in answer.commands if command.startswith("cptlaw fit ")]
+    assert len(fits) == 2
+    assert all("french" in command and "python" not in command for command in fits)
+
+
+@pytest.mark.nightly
+def test_answers_for_two_corpora_differ(small):
+    french, python = (cl.answer(small, domain=name, **ASKED) for name in ("french", "python"))
+    assert french.replay != pytest.approx(python.replay, abs=0.01)
 
 
 def test_a_corpus_that_is_not_there_is_refused(call, tmp_path, small):

@@ -58,6 +58,16 @@ def test_an_answer_can_be_kept_and_sent_to_another_process(asked, tmp_path):
     assert "</html>" in kept.report(tmp_path / "kept.html").read_text()
 
 
+def test_an_answer_and_its_fits_draw_themselves(asked, runs):
+    pytest.importorskip("plotly")
+    for result in (asked, cl.fit(runs, on="target")):
+        figure = cl.plot(result)
+        assert figure.title
+        assert figure.caption
+        assert figure.drawing.data
+    assert not [name for name in asked.to_dict() if name.startswith("_")]
+
+
 def test_answer_says_what_would_change_it(asked, runs):
     text = dict(asked.details)["what if"]
     assert asked.what_if[0]["change"] in text

@@ -6,7 +6,6 @@ import sys
 import pandas as pd
 import pytest
 from facts import refused
-from thinned import thinned
 
 import cptlaw as cl
 from cptlaw.errors import install_command
@@ -49,11 +48,6 @@ def test_a_fit_draws_itself(target):
     assert "misses the fitted target losses" in cl.plot(target).title
     points = sum(len(trace.x) for trace in drawn(target).data if trace.mode == "markers")
     assert 0 < points <= target.n_points
-
-
-def test_an_average_of_laws_draws_itself(runs):
-    average = cl.fit(thinned(runs.where("n_params == 75072 and ptpp in (31, 62)")), on="target", where=ROWS)
-    assert drawn(average)
 
 
 def test_a_forecast_draws_itself(target, source):
@@ -154,14 +148,6 @@ def test_tables_of_polars_in_and_out(runs, target):
     forecast = target.forecast(points).to_polars()
     assert forecast["loss"].to_list() == pytest.approx(target.forecast(POINT)["loss"].tolist())
     assert "extrapolation" in forecast["findings"].to_list()[0]
-
-
-def test_an_answer_from_a_frame(runs):
-    rows = thinned(runs.where("n_params == 75072 and ptpp == 62"), 2).frame
-    found = cl.answer(rows, n_params=75_072, ptpp=62, tokens="1M", max_forgetting="20%")
-    assert found.feasible
-    assert drawn(found)
-    assert not [name for name in found.to_dict() if name.startswith("_")]
 
 
 def test_a_split_of_a_budget_draws_itself(target):

@@ -15,7 +15,7 @@ from cptlaw.errors import DataError
 from cptlaw.runs.data_errors import _budgets, data_errors
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
-IN_CI = 100  # of the thousand of `make fuzz`
+AT_NIGHT = 100  # of the thousand of `make fuzz`
 QUESTION = {"n_params": 124_672, "ptpp": 124, "tokens": 1_994_752, "max_forgetting": "25%"}
 
 
@@ -29,13 +29,21 @@ def errors(runs):
     return {one.code for one in data_errors(runs) if one.severity == "error"}
 
 
+@pytest.mark.nightly
 def test_mistakes_are_noticed():
-    found = [*cases(range(IN_CI), 0)]
+    found = [*cases(range(AT_NIGHT), 0)]
     assert [case for case in found if case.fails] == []
     assert {case.mistake for case in found} == {mistake.__name__ for mistake in MISTAKES}
-    assert len([case for case in found if case.ended in ("error", "refused")]) > IN_CI / 2
+    assert len([case for case in found if case.ended in ("error", "refused")]) > AT_NIGHT / 2
 
 
+def test_most_mistakes_are_told_and_no_sound_table_is_refused():
+    found = [*cases(range(0, len(MISTAKES), 3), 0, quick=True)]
+    assert [case for case in found if case.clean_errors] == []
+    assert len([case for case in found if case.ended in ("error", "refused")]) > len(found) / 2
+
+
+@pytest.mark.nightly
 def test_mistakes_in_a_part_of_the_rows_are_noticed():
     """A column that was never measured in one size, on one machine or after a restart: an error, whatever the rest."""
     found = [*cases(range(0, len(IN_PARTS), 2), 2, quick=True, mistakes=IN_PARTS)]  # all of them: `make fuzz`
