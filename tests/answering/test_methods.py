@@ -10,10 +10,10 @@ from facts import lacks, refused
 
 import cptlaw as cl
 from cptlaw.errors import UsageError
+from cptlaw.fitting.auto.rows import choose_rows
 from cptlaw.runs.kinds import kinds
 
 MEASURED = Path(cl.__file__).parents[1] / "studies" / "measured"
-LAW = "dcpt-l3"  # what a kind is does not depend on the law
 ASKED = {"n_params": 1e8, "ptpp": 20, "tokens": "2B", "max_forgetting": "20%"}
 
 
@@ -91,13 +91,13 @@ def test_a_method_of_its_own_for_every_run_is_the_name_of_the_run():
 
 
 def test_a_fit_takes_one_kind_and_says_so(both):
-    alone = cl.fit(LAW, both.where('method == "frozen" or tokens == 0'), on="target")
+    alone = choose_rows(both.where('method == "frozen" or tokens == 0'), "target", None)
     for where in ('method == "frozen" or tokens == 0', 'method == "frozen"'):
-        chosen = cl.fit(LAW, both, on="target", where=where)
+        chosen = choose_rows(both, "target", where)
         assert "main-kind" not in {one.code for one in chosen.findings}
-        assert set(chosen.data["run"]) == set(alone.data["run"])
+        assert set(chosen.frame["run"]) == set(alone.frame["run"])
     more = table(rows(), rows("frozen", bases=False).query("replay > 0"))
-    fitted = cl.fit(LAW, more, on="target")
+    fitted = cl.fit(more, on="target")
     note = next(one for one in fitted.findings if one.code == "main-kind")
     assert "method full" in note.message
     assert note.remedy.value == '(method == "frozen" or tokens == 0)'

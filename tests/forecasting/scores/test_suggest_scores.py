@@ -14,6 +14,7 @@ def runs():
     return scored_runs()
 
 
+@pytest.mark.nightly
 def test_runs_for_a_score_are_those_for_its_loss(runs):
     found = cl.suggest("score-sigmoid", runs, "gsm8k", **ASKED)
     assert found.on == "target"
