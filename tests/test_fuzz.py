@@ -1,4 +1,4 @@
-"""Two hundred hostile cases of `tests/fuzz.py`, a thousand at night, all families in turn; and rows at the ends of what a float can hold."""
+"""Hostile cases of `tests/fuzz.py`, all families in turn, a thousand at night; and rows at the ends of a float."""
 
 import sys
 import zlib
