@@ -212,6 +212,7 @@ def test_constraint_modes_of_the_dcpt_law():
     assert paper.objective > 2 * free.objective
 
 
+@pytest.mark.nightly
 def test_forecast_intervals_cover_new_measurements():
     """Where law and noise are as assumed, 90 % intervals hold about as often as they say (40 data sets, 3 points)."""
     points = pd.DataFrame({"n_params": [1e9, 3e9, 0.5e9], "tokens": [20e9, 5e9, 2e9]})
