@@ -116,6 +116,7 @@ def test_what_the_page_has_one_write_is_found_and_works(house):
     assert re.search(r"--tokens\s+D .*\n?.*\[required\]", ran.stdout)
 
 
+@pytest.mark.dear("the suite of a law, in a process of its own")
 def test_the_law_of_the_page_is_held_by_the_suite(house):
     ran = run(
         house,

@@ -22,12 +22,14 @@ CHUNKS = 5
 PILOT = examples.load("en-fr-pilot").where("ptpp in (31, 62, 124) and replay in (0.1, 0.25, 0.5)").frame.iloc[::15]
 
 
+@pytest.mark.dear("two hundred cases, so that each family has some")
 @pytest.mark.parametrize("chunk", [0, *(pytest.param(chunk, marks=pytest.mark.nightly) for chunk in range(1, CHUNKS))])
 def test_hostile_input_ends_well(chunk):
     defects = [defect for defect in fuzz.cases(1000 // CHUNKS, seed=chunk) if defect is not None]
     assert [f"seed {chunk}, case {found.number} ({found.family}): {found.what}" for found in defects] == []
 
 
+@pytest.mark.dear("a third of all laws, whose fits take all their steps")
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.nightly), 7])
 @pytest.mark.parametrize(

@@ -198,6 +198,7 @@ def test_a_wide_table_is_fitted_as_the_same_rows_one_under_the_other(of_one_size
         assert columns(flat.forecast(points)) == pytest.approx(columns(tall.forecast(points)), rel=1e-6)
 
 
+@pytest.mark.dear("an answer without the base model that others have")
 @pytest.mark.parametrize("n_params", [pytest.param(2.5e9, marks=pytest.mark.nightly), 8e9])
 def test_forgetting_at_a_size_without_a_base_model_is_a_difference(n_params):
     # What is in doubt of a size that was not run is in doubt of its base model too: 0.01 % replay for -57 %, "almost

@@ -60,6 +60,7 @@ def runs():
     return found
 
 
+@pytest.mark.dear("a real package writes, and an answer from what it wrote")
 # What MLflow writes is read in tests/importing too.
 @pytest.mark.parametrize(
     ("package", "script"), [("wandb", WANDB), pytest.param("mlflow", MLFLOW, marks=pytest.mark.nightly)]

@@ -109,6 +109,7 @@ def test_a_fit_takes_one_kind_and_says_so(both):
     assert "main-kind" in {one.code for one in cl.check(more, on="target").findings}
 
 
+@pytest.mark.dear("both losses of two kinds are fitted")
 def test_an_answer_takes_the_best_kind_and_shows_the_others(both):
     best = cl.answer(both, **ASKED)
     assert (best.feasible, best.method) == (True, "frozen")

@@ -34,6 +34,7 @@ def test_corpora_are_never_pooled(small):
     assert rows_of_corpus(cl.examples.load("en-fr-pilot"), None, None) is None
 
 
+@pytest.mark.dear("an answer from a table of its own")
 def test_an_answer_for_a_corpus_is_that_of_its_rows(small):
     answer = cl.answer(small, domain="french", **ASKED)
     fits = [command for command in answer.commands if command.startswith("cptlaw fit ")]

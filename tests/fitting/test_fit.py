@@ -20,6 +20,7 @@ EPOCH = DATA / "chinchilla_epoch.csv"
 PUBLISHED_240 = 0.0010182741  # summed Huber 1e-3 of the best known fit, laws.md 7.2
 
 
+@pytest.mark.dear("scipy searches the full problem, without our reductions")
 @pytest.mark.parametrize("case", cases.cases(), ids=str)
 def test_scipy_on_the_full_problem_agrees(case):
     """From the truth and from our optimum, scipy finds nothing better; its own optimum forecasts the same."""

@@ -17,6 +17,7 @@ from cptlaw.fitting.fit_cache import FITS, FitCache
 from cptlaw.fitting.learned import leaving_out
 from cptlaw.laws import EXPONENT, Law
 
+pytestmark = pytest.mark.dear("nothing that was fitted before may be known: each test fits anew")
 QUESTION = {"n_params": 124672, "ptpp": 279, "tokens": "1M", "max_forgetting": "25%"}
 ROWS = "ptpp in (0, 31, 62) and tokens >= 200K and replay in (0.1, 0.25, 0.5) and lr_schedule == 'constant'"
 POINT = "n_params=124672,tokens=1M,replay=25%,ptpp=279,lr_peak=3e-3"

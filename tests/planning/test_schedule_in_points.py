@@ -87,6 +87,7 @@ def test_the_loss_that_carries_a_score_has_its_weight_where_runs_differ_in_their
         assert sum(member.weight for member in scores[name].members if member.carrier == carrier) > 0.8
 
 
+@pytest.mark.dear("the doubt of curves is looked at along a search")
 def test_limits_in_points_are_kept_with_their_risk_and_scores_are_near_the_truth(fits, scores):
     asked = {"vary": "peak", "schedules": RUN, "minimise": "target", "scores": scores}
     limit = {"max_drop": "mmlu=8pt", "base_score": "mmlu=70%"}

@@ -131,10 +131,10 @@ class TestSchedule:
         assert plan.target_loss <= best + 1e-6
 
     def test_fewest_steps_to_a_target_loss(self, target):
-        asked = {"minimise": "steps", "vary": "steps", "schedules": RUN, "ranges": {"steps": (3000, 6000)}}
-        plan = cl.plan.schedule(target, **asked, max_target_loss=losses(RUN)[1])
+        asked = {"minimise": "steps", "vary": "steps", "schedules": SHORT, "ranges": {"steps": (300, 600)}}
+        plan = cl.plan.schedule(target, **asked, max_target_loss=losses(SHORT)[1])
         assert (plan.goal, plan.feasible) == ("steps", True)
-        assert plan.steps == pytest.approx(RUN.phases[-1].steps, rel=0.01)
+        assert plan.steps == pytest.approx(SHORT.phases[-1].steps, rel=0.01)
 
     @pytest.mark.nightly
     def test_fewest_steps_under_both_limits(self, source, target):

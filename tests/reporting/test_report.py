@@ -245,6 +245,7 @@ def test_numbers_in_commands_keep_their_value():
     assert re.fullmatch(r"8\.1B", _number(8.1e9))
 
 
+@pytest.mark.dear("a report with all its figures, from a table in bytes")
 def test_units_are_those_of_the_table(runs, tmp_path, monkeypatch):
     monkeypatch.setattr(drawings, "FRONT_POINTS", 3)
     in_bytes = cl.read_runs(runs.frame.assign(tokenizer="bytes"))

@@ -167,6 +167,7 @@ def tables():
         yield pytest.param(path, id=path.name)
 
 
+@pytest.mark.dear("every measured table, whole and in parts")
 @pytest.mark.parametrize("table", [*tables()])
 def test_measured_tables_have_no_errors(table):
     try:

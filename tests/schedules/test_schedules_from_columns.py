@@ -100,6 +100,7 @@ def test_the_columns_of_a_point_tell_its_schedule():
     assert "no warm-up, a last rate of 0" in next(one.message for one in short if one.code == "schedule-from-columns")
 
 
+@pytest.mark.dear("laws with and without schedules are fitted")
 def test_law_auto_reads_schedules_from_columns_where_that_is_asked():
     runs = cl.examples.load("en-fr-pilot").where("n_params < 50K and replay in (0.1, 0.5) and ptpp in (15, 31)")
     fit = cl.fit("auto", runs, "target", schedules="columns")
