@@ -97,6 +97,7 @@ def test_unknown_names_are_refused() -> None:
         bench(laws="chinchila", splits="gadre")
 
 
+@pytest.mark.dear("two splits of measured tables")
 def test_names_of_splits_may_hold_commas() -> None:
     found = bench(laws="ptpp-blind", splits="en-fr-pilot/budget 279 from 31, 62, 124,docs-to-code/largest size")
     assert list(found.frame["split"].unique()) == ["budget 279 from 31, 62, 124", "largest size"]
