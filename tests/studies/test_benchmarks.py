@@ -64,6 +64,7 @@ def test_absent_data_is_said_in_one_line(tmp_path: Path) -> None:
     assert len(printed.splitlines()) == 1
 
 
+@pytest.mark.nightly
 def test_curve_fits(tmp_path: Path) -> None:
     printed = run("curve_fits", "--data", str(tmp_path))
     assert printed.startswith("skipped: mpl_lr_curves.csv")

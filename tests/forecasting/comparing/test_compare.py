@@ -243,6 +243,7 @@ def test_baselines_stand_in_every_split_also_where_one_fold_fits_a_single_budget
     assert set(BASELINES) < set(found["law"])
 
 
+@pytest.mark.dear("laws with and without schedules are fitted")
 def test_law_auto_reads_the_schedules_that_a_comparison_is_given():
     runs = cl.examples.load("docs-to-code")
     schedules = Path(cl.examples.__file__).with_name("docs_to_code_schedules.json")

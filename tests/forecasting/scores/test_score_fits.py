@@ -311,6 +311,7 @@ def test_few_rollouts_of_few_scores_leave_wide_tails(fits):
     assert fits["easy"].freedom == len(fits["easy"].rollouts) + 4 - 2
 
 
+@pytest.mark.dear("a score is fitted by all ways that carry it")
 def test_losses_all_along_the_runs_and_scores_at_their_ends():
     """Cuts of the models are made where scores are: one whose lower models have none tells nothing of a link."""
     ends = table().query("n_params >= 3e8")
