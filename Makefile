@@ -13,7 +13,7 @@ TORCH ?= torch==2.13.0
 # The version that CHANGELOG.md was cut for.
 VERSION := $(shell sed -n 's/^\#\# \[\([0-9][0-9.]*\)\].*/\1/p' CHANGELOG.md | head -1)
 
-.PHONY: app audit constraints demo docs pages demo-sweep demo-sweep-small reproduction test test-short test-training test-ray test-slurm lint types contract guard fuzz oldest results studies bench wheel release clean
+.PHONY: app audit constraints demo docs pages demo-sweep demo-sweep-small reproduction test test-short test-training test-ray test-slurm lint types contract guard fuzz mutants nightly oldest results studies bench wheel release clean
 
 demo: $(VENV)/.report  ## the main job on the real example runs, from a table to a plan; its files lie in demo/
 	$(RUN) examples/demo.py
@@ -30,8 +30,15 @@ reproduction: $(VENV)/.report  ## the PTPP paper's study on the example runs; fi
 app: $(VENV)/.app  ## the app with the example runs
 	$(RUN) -m cptlaw app
 
-test: $(VENV)/.dev  ## the whole suite
-	$(RUN) -m pytest -n auto --dist worksteal
+test: $(VENV)/.dev  ## the whole suite, and what it cost
+	$(RUN) -m pytest -n auto --dist worksteal --cpu=$(VENV)/cpu.json
+
+nightly: $(VENV)/.dev  ## statements about data, over many tables and draws; then the mutants
+	$(RUN) -m pytest -n auto --dist worksteal -m nightly
+	$(RUN) tests/mutants.py
+
+mutants: $(VENV)/.dev  ## faults that the suite must see, each in a copy of this tree
+	$(RUN) tests/mutants.py
 
 test-short: $(VENV)/.dev  ## a minute of it: the command line, files on disk, README as it is typed
 	$(RUN) -m pytest -n auto tests/cli tests/test_writing.py tests/test_units.py tests/test_docs.py
@@ -120,7 +127,8 @@ bench: $(VENV)/.dev  ## timings; the peers are described in studies/benchmarks.m
 	$(RUN) -m studies growth
 	$(RUN) -m studies start
 
-guard: $(VENV)/.dev  ## fails where the point fit costs twice what it did, beside a fixed reference in the same process
+guard: $(VENV)/.dev  ## fails where the point fit costs twice what it did, or a test of the last `make test` too much
+	[ ! -e $(VENV)/cpu.json ] || $(RUN) tests/cpu.py $(VENV)/cpu.json
 	$(RUN) -m studies growth --guard
 
 fuzz: $(VENV)/.dev $(VENV)/.training  ## hostile input, changes that mean nothing, and mistakes of users, by the thousand

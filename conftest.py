@@ -1,9 +1,12 @@
 """Modules for libraries that are not installed are left out; `make test-training` installs torch and runs the sweep."""
 
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).parent
+sys.path.insert(0, str(ROOT / "tests"))  # by its folder: a package called tests may be installed
+pytest_plugins = ["cpu"]
 NEEDS = {
     "torch": ["cptlaw_sweep", "tests/training"],
     "transformers": ["cptlaw_sweep/integrations/huggingface.py"],

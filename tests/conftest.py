@@ -9,8 +9,10 @@ from collections import OrderedDict
 import pytest
 from hypothesis import HealthCheck, settings
 
+from cptlaw import examples
 from cptlaw.cli import main
 from cptlaw.fitting.fit_cache import FITS
+from cptlaw.runs import read_runs
 from studies.__main__ import studies
 
 # On a busy machine inputs are slow to draw and examples slow to run, which says nothing of the code.
@@ -101,6 +103,15 @@ def named_study():
         return importlib.import_module(f"studies.{path.parent.name}.{name}")
 
     return load
+
+
+@pytest.fixture(scope="session")
+def pilot(tmp_path_factory):
+    """Return en-fr-pilot at three budgets and one schedule, read from one file: its fits are made once a process."""
+    path = tmp_path_factory.mktemp("pilot") / "runs.csv"
+    kept = examples.load("en-fr-pilot").where("ptpp in (31, 62, 124) and lr_schedule == 'constant'")
+    kept.frame.to_csv(path, index=False)
+    return read_runs(path)
 
 
 @pytest.fixture(scope="module")

@@ -59,7 +59,8 @@ def house(tmp_path_factory):
     shutil.copytree(ROOT / "cptlaw", house / "cptlaw", ignore=shutil.ignore_patterns("__pycache__", ".*"))
     (house / "tests").mkdir()
     shutil.copytree(ROOT / "tests" / "laws", house / "tests" / "laws", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "conftest.py", "tests/conftest.py", "tests/cases.py", "tests/facts.py"):
+    files = ("pyproject.toml", "conftest.py", *(f"tests/{name}.py" for name in ("conftest", "cpu", "cases", "facts")))
+    for name in files:
         shutil.copy(ROOT / name, house / name)
     (house / "studies").symlink_to(ROOT / "studies")  # the suite asks which studies there are
     law = block("## How a law is added", "    from collections.abc import Sequence")
@@ -103,6 +104,7 @@ def run(house, *words):
     )
 
 
+@pytest.mark.dear("four processes, each of which loads a copy of the package")
 def test_what_the_page_has_one_write_is_found_and_works(house):
     ran = run(house, "-c", LOOK)
     assert ran.returncode == 0, ran.stderr
@@ -114,6 +116,7 @@ def test_what_the_page_has_one_write_is_found_and_works(house):
     assert re.search(r"--tokens\s+D .*\n?.*\[required\]", ran.stdout)
 
 
+@pytest.mark.dear("the suite of a law, in a process of its own")
 def test_the_law_of_the_page_is_held_by_the_suite(house):
     ran = run(
         house,

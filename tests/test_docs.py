@@ -97,6 +97,7 @@ def test_what_programs_are_pointed_to_exists_and_every_trainer_has_its_page():
         assert trainers - {"docs/trainers/index.md"} <= set(paths), where
 
 
+@pytest.mark.dear("a fit and a forecast are recorded call by call")
 def test_contributing_draws_every_room_and_follows_the_code_that_runs():
     ran = subprocess.run([sys.executable, "docs/followed.py"], cwd=ROOT, capture_output=True, text=True, check=True)
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A thousand hostile cases of `tests/fuzz.py`, all families in turn; and rows at the ends of what a float can hold."""
+"""Hostile cases of `tests/fuzz.py`, all families in turn, a thousand at night; and rows at the ends of a float."""
 
 import sys
 import zlib
@@ -22,19 +22,29 @@ CHUNKS = 5
 PILOT = examples.load("en-fr-pilot").where("ptpp in (31, 62, 124) and replay in (0.1, 0.25, 0.5)").frame.iloc[::15]
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.dear("two hundred cases, so that each family has some")
+@pytest.mark.parametrize("chunk", [0, *(pytest.param(chunk, marks=pytest.mark.nightly) for chunk in range(1, CHUNKS))])
 def test_hostile_input_ends_well(chunk):
     defects = [defect for defect in fuzz.cases(1000 // CHUNKS, seed=chunk) if defect is not None]
     assert [f"seed {chunk}, case {found.number} ({found.family}): {found.what}" for found in defects] == []
 
 
+@pytest.mark.dear("a third of all laws, whose fits take all their steps")
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("every", [1, 7])
+@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.nightly), 7])
 @pytest.mark.parametrize(
     ("column", "value"),
-    [("loss", 5e-324), ("loss", 1e308), ("loss", 1e49), ("loss", 1e-49), ("ptpp", 1e300), ("ptpp", 1e49),
-     ("tokens", 1e49), ("n_params", 1e49), ("replay", 1e-49)],
-)  # fmt: skip
+    [
+        ("loss", 1e308),
+        ("loss", 1e49),
+        ("ptpp", 1e300),
+        ("tokens", 1e49),
+        *(
+            pytest.param(*end, marks=pytest.mark.nightly)
+            for end in (("loss", 5e-324), ("loss", 1e-49), ("ptpp", 1e49), ("n_params", 1e49), ("replay", 1e-49))
+        ),
+    ],
+)
 def test_numbers_at_the_ends_are_fitted_or_refused(column, value, every):
     frame = pd.DataFrame(PILOT).copy()
     frame[column] = np.where(np.arange(len(frame)) % every == 0, value, frame[column])

@@ -243,6 +243,7 @@ def test_sliders_and_typed_numbers_are_one(page):
     assert page.inner_text("#forgetting") == plan
 
 
+@pytest.mark.dear("a browser that checks a page's accessibility at two widths")
 def test_it_is_whole_on_a_phone_and_accessible(page):
     from axe_playwright_python.sync_playwright import Axe
 

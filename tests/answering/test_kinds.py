@@ -18,8 +18,8 @@ BUDGET = 6 * 75_072 * 1e6
 
 
 @pytest.fixture(scope="module")
-def runs():
-    return cl.examples.load("en-fr-pilot").where("ptpp in (31, 62, 124) and lr_schedule == 'constant'")
+def runs(pilot):
+    return pilot
 
 
 @pytest.fixture(scope="module")

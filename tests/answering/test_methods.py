@@ -10,6 +10,7 @@ from facts import lacks, refused
 
 import cptlaw as cl
 from cptlaw.errors import UsageError
+from cptlaw.fitting.auto.rows import choose_rows
 from cptlaw.runs.kinds import kinds
 
 MEASURED = Path(cl.__file__).parents[1] / "studies" / "measured"
@@ -89,12 +90,16 @@ def test_a_method_of_its_own_for_every_run_is_the_name_of_the_run():
     assert len(kinds(table(ideas))) == 2
 
 
+def adapted(frame):
+    return set(frame.loc[frame["tokens"] > 0, "run"])
+
+
 def test_a_fit_takes_one_kind_and_says_so(both):
-    alone = cl.fit(both.where('method == "frozen" or tokens == 0'), on="target")
+    alone = choose_rows(both.where('method == "frozen" or tokens == 0'), "target", None)
     for where in ('method == "frozen" or tokens == 0', 'method == "frozen"'):
-        chosen = cl.fit(both, on="target", where=where)
+        chosen = choose_rows(both, "target", where)
         assert "main-kind" not in {one.code for one in chosen.findings}
-        assert set(chosen.data["run"]) == set(alone.data["run"])
+        assert adapted(chosen.frame) == adapted(alone.frame)
     more = table(rows(), rows("frozen", bases=False).query("replay > 0"))
     fitted = cl.fit(more, on="target")
     note = next(one for one in fitted.findings if one.code == "main-kind")
@@ -104,6 +109,7 @@ def test_a_fit_takes_one_kind_and_says_so(both):
     assert "main-kind" in {one.code for one in cl.check(more, on="target").findings}
 
 
+@pytest.mark.dear("both losses of two kinds are fitted")
 def test_an_answer_takes_the_best_kind_and_shows_the_others(both):
     best = cl.answer(both, **ASKED)
     assert (best.feasible, best.method) == (True, "frozen")
@@ -125,12 +131,21 @@ def test_an_answer_takes_the_best_kind_and_shows_the_others(both):
         cl.answer(n_params="8B", ptpp=20, tokens="2B", method="lora")
 
 
-def test_two_vocabularies_are_compared_per_byte_alone():
+def vocabularies():
     measured = pd.read_csv(MEASURED / "vocabulary.csv")
     measured = measured.query("seed == 0 and vocab_added != 128 and method in ('none', 'mean', 'random')")
-    asked = {"n_params": 55_152, "ptpp": 31, "tokens": "400K"}
+    return measured, {"n_params": 55_152, "ptpp": 31, "tokens": "400K"}
+
+
+def test_two_vocabularies_are_compared_per_byte_alone():
+    measured, asked = vocabularies()
     with refused(UsageError, "512", "--vocab-added", "nats_per_byte"):
         cl.answer(cl.read_runs(measured.drop(columns="metric"), n_params_kind="total"), **asked)
+
+
+@pytest.mark.nightly
+def test_the_best_of_two_vocabularies_is_told():
+    measured, asked = vocabularies()
     best = cl.answer(cl.read_runs(measured, n_params_kind="total"), **asked)
     assert (best.method, best.vocab_added) == ("mean", 512)
     assert lacks(dict(best.lines)["answer"], "mean", "512") == []

@@ -2,6 +2,7 @@
 
 import pytest
 from facts import refused
+from thinned import thinned
 
 import cptlaw as cl
 from cptlaw.answering.one_corpus import rows_of_corpus
@@ -12,7 +13,7 @@ ASKED = {"n_params": 75_000, "ptpp": 62, "tokens": "1M", "max_forgetting": "20%"
 @pytest.fixture(scope="module")
 def small():
     """Two corpora at two small sizes."""
-    return cl.examples.load("domains").where('not domain in ("german", "c") and n_params < 50000')
+    return thinned(cl.examples.load("domains").where('not domain in ("german", "c") and n_params < 50000'))
 
 
 def test_the_rows_of_a_corpus_are_its_runs_and_its_base_models():
@@ -33,9 +34,18 @@ def test_corpora_are_never_pooled(small):
     assert rows_of_corpus(cl.examples.load("en-fr-pilot"), None, None) is None
 
 
+@pytest.mark.dear("an answer from a table of its own")
 def test_an_answer_for_a_corpus_is_that_of_its_rows(small):
     answer = cl.answer(small, domain="french", **ASKED)
-    assert answer.replay != pytest.approx(cl.answer(small, domain="python", **ASKED).replay, abs=0.01)
+    fits = [command for command in answer.commands if command.startswith("cptlaw fit ")]
+    assert len(fits) == 2
+    assert all(rows_of_corpus(small, "french", None) in command for command in fits)
+
+
+@pytest.mark.nightly
+def test_answers_for_two_corpora_differ(small):
+    french, python = (cl.answer(small, domain=name, **ASKED) for name in ("french", "python"))
+    assert french.replay != pytest.approx(python.replay, abs=0.01)
 
 
 def test_a_corpus_that_is_not_there_is_refused(call, tmp_path, small):

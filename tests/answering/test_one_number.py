@@ -34,7 +34,11 @@ EXPECTED = tuple(name + end for name in (*LOSSES, "forgetting") for end in ENDS)
 SAME = 1e-5
 DRAWN = 1e-6  # drawings hold single precision
 WORDS = ("target loss", "source loss", "forgetting")
+AT_NIGHT = ("en_fr_pilot", "docs_to_code", "code_to_prose")
 QUESTIONS = {
+    "pilot": {
+        "n_params": 124_672, "ptpp": 279, "tokens": "1M", "max_forgetting": "25%", "base_source_loss": 1.7293,
+    },
     "en_fr_pilot": {"n_params": 124_672, "ptpp": 279, "tokens": "1M", "max_forgetting": "25%"},
     "docs_to_code": {"n_params": 124_672, "ptpp": 124, "tokens": "2M", "max_forgetting": "20%"},
     "code_to_prose": {
@@ -81,11 +85,12 @@ def remembering(fit):
     return once
 
 
-@pytest.fixture(scope="module", params=QUESTIONS)
-def asked(request, tmp_path_factory):
+@pytest.fixture(scope="module", params=["pilot", *(pytest.param(name, marks=pytest.mark.nightly) for name in AT_NIGHT)])
+def asked(request, tmp_path_factory, pilot):
     """Ask once by the command line, and run each command that it prints."""
     folder, before = tmp_path_factory.mktemp(request.param), Path.cwd()
     table = Path(cl.__file__).parent / "examples" / f"{request.param}.csv"
+    table = pilot.path if request.param == "pilot" else table
     question = QUESTIONS[request.param]
     words = ["answer", str(table)]
     words += [word for key, value in question.items() for word in (f"--{key.replace('_', '-')}", str(value))]

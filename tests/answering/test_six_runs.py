@@ -11,6 +11,7 @@ import cptlaw as cl
 from cptlaw.answering.question import Asked
 from cptlaw.answering.with_runs import with_known_doubt
 
+nightly = pytest.mark.nightly  # rates of plans: tests/planning/test_rates.py
 MODEL = {"n_params": 124_672, "ptpp": 279}
 TOKENS = 1_994_752
 
@@ -31,6 +32,7 @@ def ends(runs):
     return last.set_index(["eval", "lr_peak", "replay"])["loss"].sort_index()
 
 
+@nightly
 def test_six_runs_plan_replay_and_rate_under_a_limit(runs, ends):
     found = cl.answer(runs, **MODEL, tokens=TOKENS, max_forgetting="20%")
     assert found.feasible
@@ -47,6 +49,7 @@ def test_six_runs_plan_replay_and_rate_under_a_limit(runs, ends):
     assert "base-error-carried" not in {finding.code for finding in found.findings}
 
 
+@nightly
 def test_the_sixth_run_lies_within_what_five_say(runs, ends):
     replay = 0.25
     five = runs.where(f"tokens == 0 or not (lr_peak == 0.0015 and replay == {replay})")
@@ -57,6 +60,7 @@ def test_the_sixth_run_lies_within_what_five_say(runs, ends):
         assert said["hi"] / said["lo"] < 1.3
 
 
+@nightly
 def test_a_limit_that_six_runs_cannot_keep_is_an_answer(runs):
     found = cl.answer(runs, **MODEL, tokens=TOKENS, max_forgetting="2%")
     assert not found.feasible

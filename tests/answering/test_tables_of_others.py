@@ -38,7 +38,12 @@ def test_a_ladder_whose_evals_stand_in_the_column_domain(capsys):
     said = first_try(capsys, path, "--n-params", "1B", "--tokens", "5B")
     assert "'math_val_raw'" in said
     assert all(flag in said for flag in ("--target-eval", "--ptpp", "leave max_forgetting (--max-forgetting) out"))
-    runs = cl.read_runs(path, target_eval="math_val_raw")
+    assert "math_val_raw" in cl.read_runs(path, target_eval="math_val_raw").evals
+
+
+@pytest.mark.nightly
+def test_such_a_ladder_has_an_answer():
+    runs = cl.read_runs(table("delphi_midtrain.csv"), target_eval="math_val_raw")
     found = cl.answer(runs, n_params="1B", tokens="5B", ptpp=5)
     assert found.feasible
     assert found.target_loss_lo < found.target_loss < found.target_loss_hi
@@ -62,12 +67,21 @@ def test_runs_that_count_steps_and_no_tokens(capsys):
     runs = cl.read_runs(path, columns={"batch_tokens": "2.1M"}, source_eval="PILE_weighted", target_eval="python")
     assert runs.frame["tokens"].max() == pytest.approx(10_000 * 2.1e6)
     assert runs.read_with == ("--columns", "batch_tokens=2.1M")
+
+
+@pytest.mark.nightly
+def test_runs_that_count_steps_have_an_answer():
+    of_step = {"batch_tokens": "2.1M"}
+    runs = cl.read_runs(
+        table("mixlaws_ct_pythia70m.csv"), columns=of_step, source_eval="PILE_weighted", target_eval="python"
+    )
     found = cl.answer(runs, n_params=70_426_624, tokens="20B", max_forgetting="10%")
     assert found.feasible  # of one base model, whose budget needs not be said
     assert found.forgetting_lo < found.forgetting < found.forgetting_hi
     assert "batch_tokens=2.1M" in found.following
 
 
+@pytest.mark.nightly
 def test_a_wide_table_of_mixes_is_answered_with_a_mix():
     runs = cl.read_runs(table("dmsl_slimpajama.csv"), target_eval="arxiv").where("tokens >= 8e9")
     found = cl.answer(runs, n_params="1B", tokens="10B")
@@ -176,6 +190,7 @@ def six_rates():
     return pd.concat([kept.assign(eval=role, loss=rows[f"{role}_loss"]) for role in ("source", "target")])
 
 
+@pytest.mark.nightly
 def test_a_limit_on_forgetting_chooses_among_six_rates(six_rates):
     base = 3.4466  # measured by the authors
     found = cl.answer(six_rates, n_params="60M", ptpp=800, tokens="20M", max_forgetting="26%", base_source_loss=base)

@@ -32,11 +32,14 @@ def study(seed, role):
     return prior, asked, zero, rows, shift, base
 
 
-def along_rows():
+# Among them those of 24 more whose medians moved most.
+STUDIES = ((0, "source"), (57, "target"), (1, "target"), (2, "target"), (3, "source"), (44, "source"))
+
+
+def along_rows(studies=STUDIES):
     """Change from the base model and width at what is asked, (studies, 1 + rows, points) each."""
-    # Among them those of 24 more whose medians moved most.
     changes, widths = [], []
-    for seed, role in ((0, "source"), (1, "target"), (2, "target"), (3, "source"), (44, "source"), (57, "target")):
+    for seed, role in studies:
         prior, asked, zero, rows, shift, base = study(seed, role)
         fits = [prior]
         fits += [cl.fit(pd.concat([zero, rows.head(count + 1)]), on=role, shift=shift) for count in range(ROWS)]
@@ -46,9 +49,9 @@ def along_rows():
     return np.array(changes), np.array(widths)
 
 
-@pytest.fixture(scope="module")
-def along():
-    return along_rows()
+@pytest.fixture(scope="module", params=[2, pytest.param(len(STUDIES), marks=pytest.mark.nightly)])
+def along(request):
+    return along_rows(STUDIES[: request.param])
 
 
 def test_rows_that_equal_the_forecast_leave_the_median(along):
@@ -66,6 +69,7 @@ def test_the_expected_width_never_grows_with_a_row(along):
     assert (widths[:, 1:] / widths[:, :-1]).max() < 1.0
 
 
+@pytest.mark.nightly
 def test_they_leave_it_closer_where_laws_of_one_run_count_for_less(monkeypatch):
     monkeypatch.setattr(study_prior, "LEAST", 1.0)
     changes, widths = along_rows()

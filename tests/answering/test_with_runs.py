@@ -18,8 +18,8 @@ MODEL = {"n_params": 124_672, "ptpp": 279}
 
 
 @pytest.fixture(scope="module")
-def runs():
-    return cl.examples.load("en-fr-pilot").where("ptpp in (31, 62, 124) and lr_schedule == 'constant'")
+def runs(pilot):
+    return pilot
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +56,16 @@ def test_an_answer_can_be_kept_and_sent_to_another_process(asked, tmp_path):
     kept = pickle.loads(pickle.dumps(asked))
     assert kept.to_dict() == asked.to_dict()
     assert "</html>" in kept.report(tmp_path / "kept.html").read_text()
+
+
+def test_an_answer_and_its_fits_draw_themselves(asked, runs):
+    pytest.importorskip("plotly")
+    for result in (asked, cl.fit(runs, on="target")):
+        figure = cl.plot(result)
+        assert figure.title
+        assert figure.caption
+        assert figure.drawing.data
+    assert not [name for name in asked.to_dict() if name.startswith("_")]
 
 
 def test_answer_says_what_would_change_it(asked, runs):
@@ -189,10 +199,19 @@ def test_forgetting_that_was_not_measured_is_a_warning(runs):
     assert ("no-limit", "warning") in {(one.code, one.severity) for one in got.findings}
 
 
-def test_command_line(runs, tmp_path, capsys):
-    table = tmp_path / "runs.csv"
-    runs.frame.to_csv(table, index=False)
-    words = ["answer", str(table), "--n-params", "124672", "--ptpp", "279", "--tokens", "1M", "--max-forgetting", "25%"]
+def test_command_line(runs, capsys):
+    words = [
+        "answer",
+        str(runs.path),
+        "--n-params",
+        "124672",
+        "--ptpp",
+        "279",
+        "--tokens",
+        "1M",
+        "--max-forgetting",
+        "25%",
+    ]
     with pytest.raises(SystemExit) as ended:
         main([*words, "--base-source-loss", "1.7293", "--json"])
     assert ended.value.code == 0

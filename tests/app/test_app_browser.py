@@ -26,6 +26,7 @@ def no_runs(page):
         page.fill(f"#{name}", value)
 
 
+@pytest.mark.dear("a browser, and the answer to the question that the app begins with")
 def test_the_first_screen_has_the_question_and_then_the_answer(browser, open_page, address):
     page = open_page(address)
     assert page.input_value("#max_forgetting") == "25%"
@@ -93,6 +94,7 @@ def test_a_table_from_this_machine_is_taken(browser, open_page, address):
     assert page.input_value("#n_params") == "8B"  # a question of the visitor's own stays
 
 
+@pytest.mark.dear("a browser, and an answer from a table of its own")
 def test_how_a_table_was_read_is_the_first_screen(open_page, address):
     page = open_page(address, PHONE)
     with page.expect_navigation():

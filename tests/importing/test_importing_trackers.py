@@ -1,8 +1,11 @@
 """Stores of trackers, written by the real packages."""
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 from facts import refused
-from tracker_logs import written_by
+from tracker_logs import RUNS, SETTINGS, written_by
 
 import cptlaw as cl
 from cptlaw.errors import DataError
@@ -43,7 +46,28 @@ def database(tmp_path_factory):
     return written_by("mlflow", MLFLOW, tmp_path_factory.mktemp("mlflow"))
 
 
-@pytest.mark.parametrize("store", ["offline", "database"])
+@pytest.fixture
+def tables(tmp_path):
+    """The tables that MLflow 3 writes, as far as they are read."""
+    with closing(sqlite3.connect(tmp_path / "mlflow.db")) as database:
+        database.executescript(
+            "create table runs(run_uuid, name, status, lifecycle_stage, start_time);"
+            "create table tags(run_uuid, key, value); create table params(run_uuid, key, value);"
+            "create table metrics(run_uuid, step, key, value, is_nan, timestamp);"
+        )
+        for start, (name, more) in enumerate(RUNS.items()):
+            database.execute("insert into runs values(?, 'quick-fox-1', 'FINISHED', 'active', ?)", (name * 4, start))
+            database.execute("insert into tags values(?, 'mlflow.runName', ?)", (name * 4, name))
+            for key, value in ({"n_params": SETTINGS["n_params"]} | SETTINGS["trainer"]).items():
+                database.execute("insert into params values(?, ?, ?)", (name * 4, key, str(value)))
+            for step in (0, 10):
+                row = (name * 4, step, "eval_fr_loss", 3.0 - step / 100 + more, False, step)
+                database.execute("insert into metrics values(?, ?, ?, ?, ?, ?)", row)
+        database.commit()
+    return tmp_path
+
+
+@pytest.mark.parametrize("store", ["offline", "tables", pytest.param("database", marks=pytest.mark.nightly)])
 def test_rows_and_tokens(store, request):
     runs = cl.import_logs(request.getfixturevalue(store), config={"n_params": "n_params"}, pattern="{any}-r{replay%}")
     rows = runs.frame.sort_values(["run", "step"])[["run", "step", "loss"]].astype(object).to_numpy().tolist()

@@ -156,6 +156,24 @@ def test_shares_add_up_to_one():
         chosen.predict({"c": 1.0, "k": 1.0, "t_b": 1.0}, pd.DataFrame({"mix_a": [0.5], "mix_b": [0.3]}))
 
 
+@pytest.mark.parametrize(("code", "off"), [(0.696, False), (0.67, True)])
+def test_shares_of_a_table_may_miss_one_by_their_rounding_alone(code, off):
+    frame = pd.DataFrame({"run": ["a"], "eval": "code", "loss": 2.0, "tokens": 1e9, "mix_web": 0.3, "mix_code": code})
+    if off:
+        with refused(DataError, "0.97"):
+            cl.read_runs(frame)
+    else:
+        assert cl.read_runs(frame).frame["mix_web"].item() == pytest.approx(0.3 / 0.996)
+
+
+def test_the_share_of_one_corpus_is_asked_for_old_text_first():
+    frame = pd.DataFrame({"run": ["a"], "eval": "code", "loss": 2.0, "tokens": 1e9, "mix_web": 0.3})
+    with refused(DataError, "mix_NAME") as raised:
+        cl.read_runs(frame)
+    asked = [str(raised.value).find(choice) for choice in ("replay=mix_web", "replay=1-mix_web")]
+    assert 0 < asked[0] < asked[1]
+
+
 @pytest.mark.parametrize("on", ["english", "french", "python"])
 def test_rows_at_which_a_law_is_infinite_are_refused_with_their_place(on):
     """Runs without any of the eval's own corpus: the singular values of such a fit once did not converge."""

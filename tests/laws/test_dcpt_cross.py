@@ -395,6 +395,7 @@ def test_a_domain_is_forecast_at_a_budget_at_which_another_was_run(ptpp):
     assert np.abs(np.log(blind.predict(asked) / asked["loss"])).mean() > 0.01
 
 
+@pytest.mark.dear("a fold for each corpus")
 def test_holds_out_domains_in_compare(pooled):
     table = cl.compare(
         ["dcpt-l3", law("dcpt-cross-k3", **PROBE)], pooled, on="target", cv="leave-one-out:domain", starts=4

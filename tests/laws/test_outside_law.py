@@ -73,6 +73,7 @@ def test_it_conforms_and_is_listed():
     assert "side=plus" in card(law("test-halves"))
 
 
+@pytest.mark.dear("every verb, with a law that fits nothing that is known")
 def test_it_goes_through_every_verb(runs, fits, tmp_path):
     fit = fits["target"]
     assert fit.params["E"] == pytest.approx(1.5, abs=0.05)

@@ -431,6 +431,7 @@ def test_it_shows_in_a_notebook(suggested):
     assert "<table>" in shown
 
 
+@pytest.mark.nightly
 def test_the_small_study_runs():
     command = [sys.executable, "-m", "studies", "suggestion_study"]
     command += ["--small", "--data-sets", "1", "--law", "ptpp-floor"]

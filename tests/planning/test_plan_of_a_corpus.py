@@ -4,8 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from facts import refused
+from thinned import thinned
 
 import cptlaw as cl
+from cptlaw.reporting import make_report
 
 MODEL = {"n_params": 124_672, "tokens": 1e6}
 POINT = "n_params=125K,tokens=1M,replay=20%"
@@ -99,16 +101,16 @@ def test_a_corpus_that_is_not_named_or_not_there_is_refused(fits, probed):
 
 def test_a_fit_of_one_corpus_says_which(probed):
     where = 'domain == "french"'
+    few = thinned(probed.where("n_params < 31000 and (replay in (0.2, 0.5) or tokens == 0)"))
     for law in ("dcpt-l1", "auto"):
-        fit = cl.fit(
-            law, probed.where("n_params < 31000 and (replay in (0.2, 0.5) or tokens == 0)"), on="target", where=where
-        )
+        fit = cl.fit(law, few, on="target", where=where)
         assert len(cl.forecast(fit, f"{POINT},ptpp=62", domain="french")) == 1
         with pytest.raises(cl.UsageError, match=r"\(column domain\) are french\."):
             cl.forecast(fit, f"{POINT},ptpp=62", domain="python")
 
 
-def test_the_command_line_and_the_report_take_a_corpus(call, tmp_path, fits, probed):
+def test_the_command_line_and_the_report_take_a_corpus(call, tmp_path, fits, probed, monkeypatch):
+    monkeypatch.setattr(make_report, "draw", lambda *_: [])
     files = {name: tmp_path / f"{name}.json" for name in fits}
     for name, fit in fits.items():
         fit.save(files[name])

@@ -28,6 +28,11 @@ MULTI_POWER = {
 }  # fmt: skip
 
 
+SHORT = Schedule(
+    [Phase("pretrain", 2000, "wsd", peak=2e-4, warmup=50, decay=400), Phase("cpt", 500, "cosine", peak=2e-4)]
+)
+
+
 def box(*names):
     """Ranges from 0 to 1 in which each point is dear."""
     return Space(tuple(Axis(name, 0.0, 1.0) for name in names), reach=Domain(2e-3))
@@ -125,6 +130,14 @@ class TestSchedule:
                     best = min(best, tgt)
         assert plan.target_loss <= best + 1e-6
 
+    @pytest.mark.dear("each number of steps is a schedule of its own")
+    def test_fewest_steps_to_a_target_loss(self, target):
+        asked = {"minimise": "steps", "vary": "steps", "schedules": SHORT, "ranges": {"steps": (480, 520)}}
+        plan = cl.plan.schedule(target, **asked, max_target_loss=losses(SHORT)[1])
+        assert (plan.goal, plan.feasible) == ("steps", True)
+        assert plan.steps == pytest.approx(SHORT.phases[-1].steps, rel=0.01)
+
+    @pytest.mark.nightly
     def test_fewest_steps_under_both_limits(self, source, target):
         kept = {"max_forgetting": "4%", "max_target_loss": 2.68}
         plan = cl.plan.schedule(target, source, vary="steps,peak", schedules=RUN, **kept)
@@ -169,10 +182,9 @@ class TestSchedule:
             laws[on] = cl.given_fit("cpt-dynamics-replay", params, on)
         plans = [
             cl.plan.schedule(laws["target"], laws["source"], weight_source=w, vary="replay", schedules=RUN)
-            for w in (0.1, 0.3, 0.5)
+            for w in (0.1, 0.5)
         ]
-        replay = [plan.replay for plan in plans]
-        assert replay[0] < replay[1] < replay[2]
+        assert plans[0].replay < plans[1].replay
         fixed = cl.plan.schedule(laws["target"], laws["source"], weight_source=0.3, schedules=RUN, replay="20%")
         assert fixed.replay == 0.2
         with pytest.raises(UsageError, match="read replay"):
@@ -229,7 +241,7 @@ class TestSchedule:
 
     def test_same_seed_same_bits(self, source, target):
         plans = [
-            cl.plan.schedule(target, source, weight_source=0.5, vary="peak,rewarmup", schedules=RUN) for _ in range(2)
+            cl.plan.schedule(target, source, weight_source=0.5, vary="peak,rewarmup", schedules=SHORT) for _ in range(2)
         ]
         assert plans[0].to_dict() == plans[1].to_dict()
 
@@ -291,7 +303,7 @@ class TestWholeSchedule:
     def test_weighting_by_the_rate_asks_for_a_smooth_one(self):
         source = cl.given_fit("cpt-dynamics-weighted", WEIGHTED_SOURCE, "source")
         target = cl.given_fit("cpt-dynamics-weighted", WEIGHTED_TARGET, "target")
-        plan = cl.plan.whole_schedule(target, source, weight_source=0.5, schedules=RUN, steps=4000)
+        plan = cl.plan.whole_schedule(target, source, weight_source=0.5, schedules=RUN, steps=1000)
         assert plan.findings == ()
         assert 0 <= plan.gap < 2e-3
         assert np.all(np.diff(plan.lr) <= 0)

@@ -297,8 +297,10 @@ def test_figures_in_a_notebook_need_no_network(monkeypatch):
 
 def test_losses_along_replay_stand_beside_what_was_measured_nearest(runs):
     """Rings are the fitted losses of the runs nearest in size, budget and tokens, in this order."""
-    answer = cl.answer(runs, n_params="1M", ptpp=400, tokens="20M", max_forgetting="60%")
-    figure = cl.figures.losses_by_replay(answer.plan)
+    how = {"where": "replay > 0", "starts": 4, "restraint": "none"}
+    fits = [cl.fit("ptpp-floor", runs, on=on, **how) for on in ("target", "source")]
+    asked = {"n_params": "1M", "ptpp": 400, "tokens": "20M", "max_forgetting": "60%", "base_source_loss": 1.3}
+    figure = cl.figures.losses_by_replay(cl.plan.trade_off(*fits, **asked))
     rings = {trace.name: trace for trace in figure.drawing.data if (trace.name or "").endswith("measured")}
     for role in ("target", "source"):
         rows = runs.on(role).frame

@@ -50,11 +50,6 @@ def test_a_fit_draws_itself(target):
     assert 0 < points <= target.n_points
 
 
-def test_an_average_of_laws_draws_itself(runs):
-    average = cl.fit(runs, on="target", where=f"{ROWS} and n_params == 75072")
-    assert drawn(average)
-
-
 def test_a_forecast_draws_itself(target, source):
     frame = target.forecast({**POINT, "replay": [0.1, 0.25, 0.5]})
     figure = drawn(frame)
@@ -114,11 +109,11 @@ def test_what_has_no_figure_says_so(runs, target):
         cl.plot(runs)
 
 
-def test_without_plotly_the_message_says_what_to_install(target):
+def test_without_plotly_the_message_says_what_to_install(target, tmp_path):
+    path = target.save(tmp_path / "target.json")
     program = (
         "import sys; sys.modules['plotly'] = None\nimport cptlaw as cl\n"
-        "runs = cl.examples.load('en-fr-pilot')\n"
-        f"fit = cl.fit('ptpp-floor', runs, on='target', where={ROWS!r})\n"
+        f"fit = cl.load_fit({str(path)!r})\n"
         "try:\n    cl.plot(fit)\nexcept cl.UsageError as error:\n    print(error)\n"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -153,14 +148,6 @@ def test_tables_of_polars_in_and_out(runs, target):
     forecast = target.forecast(points).to_polars()
     assert forecast["loss"].to_list() == pytest.approx(target.forecast(POINT)["loss"].tolist())
     assert "extrapolation" in forecast["findings"].to_list()[0]
-
-
-def test_an_answer_from_a_frame(runs):
-    rows = runs.where("n_params == 75072 and ptpp == 62").frame
-    found = cl.answer(rows, n_params=75_072, ptpp=62, tokens="1M", max_forgetting="20%")
-    assert found.feasible
-    assert drawn(found)
-    assert not [name for name in found.to_dict() if name.startswith("_")]
 
 
 def test_a_split_of_a_budget_draws_itself(target):

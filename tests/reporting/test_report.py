@@ -245,10 +245,12 @@ def test_numbers_in_commands_keep_their_value():
     assert re.fullmatch(r"8\.1B", _number(8.1e9))
 
 
-def test_units_are_those_of_the_table(runs, tmp_path):
+@pytest.mark.dear("a report with all its figures, from a table in bytes")
+def test_units_are_those_of_the_table(runs, tmp_path, monkeypatch):
+    monkeypatch.setattr(drawings, "FRONT_POINTS", 3)
     in_bytes = cl.read_runs(runs.frame.assign(tokenizer="bytes"))
     fits = [
-        cl.fit("ptpp-floor", in_bytes, on=on, where=ROWS, starts=6, restraint="none") for on in ("target", "source")
+        cl.fit("ptpp-floor", in_bytes, on=on, where=ROWS, starts=2, restraint="none") for on in ("target", "source")
     ]
     fits = [cl.load_fit(fit.save(tmp_path / f"{fit.on}.json")) for fit in fits]  # a file keeps the unit
     made = report(in_bytes, *fits, **MODEL, max_target_loss=1.7, max_forgetting="25%", suggest_budget="1e12")

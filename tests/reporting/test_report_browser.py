@@ -96,6 +96,7 @@ def test_phone_and_paper(browser, page_of_hostile_names, tmp_path):
     assert not failed
 
 
+@pytest.mark.dear("a browser, and a report with all its figures")
 def test_the_report_draws_all_figures_offline_at_both_widths_and_prints(browser, tmp_path):
     runs = cl.examples.load("en-fr-pilot")
     target = cl.fit("ptpp-floor", runs, on="target", where=KEPT, starts=16, restraint="none")

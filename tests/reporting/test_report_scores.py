@@ -35,6 +35,7 @@ def undrawn(monkeypatch):
     monkeypatch.setattr(make_report, "draw", lambda *_: [])
 
 
+@pytest.mark.dear("a score is fitted by all ways that carry it")
 def test_a_forecast_has_its_scores_without_being_asked(runs, target):
     found = report(runs, target, at=AT)
     row = found.scores.iloc[0]

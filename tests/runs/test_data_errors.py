@@ -16,7 +16,7 @@ from cptlaw.runs.data_errors import _budgets, data_errors
 from cptlaw.runs.never_measured import base_losses
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
-IN_CI = 100  # of the thousand of `make fuzz`
+AT_NIGHT = 100  # of the thousand of `make fuzz`
 QUESTION = {"n_params": 124_672, "ptpp": 124, "tokens": 1_994_752, "max_forgetting": "25%"}
 
 
@@ -30,13 +30,21 @@ def errors(runs):
     return {one.code for one in data_errors(runs) if one.severity == "error"}
 
 
+@pytest.mark.nightly
 def test_mistakes_are_noticed():
-    found = [*cases(range(IN_CI), 0)]
+    found = [*cases(range(AT_NIGHT), 0)]
     assert [case for case in found if case.fails] == []
     assert {case.mistake for case in found} == {mistake.__name__ for mistake in MISTAKES}
-    assert len([case for case in found if case.ended in ("error", "refused")]) > IN_CI / 2
+    assert len([case for case in found if case.ended in ("error", "refused")]) > AT_NIGHT / 2
 
 
+def test_most_mistakes_are_told_and_no_sound_table_is_refused():
+    found = [*cases(range(0, len(MISTAKES), 3), 0, quick=True)]
+    assert [case for case in found if case.clean_errors] == []
+    assert len([case for case in found if case.ended in ("error", "refused")]) > len(found) / 2
+
+
+@pytest.mark.nightly
 def test_mistakes_in_a_part_of_the_rows_are_noticed():
     """A column that was never measured in one size, on one machine or after a restart: an error, whatever the rest."""
     found = [*cases(range(0, len(IN_PARTS), 2), 2, quick=True, mistakes=IN_PARTS)]  # all of them: `make fuzz`
@@ -86,6 +94,35 @@ def test_a_last_evaluation_that_was_logged_twice_is_a_warning():
     inside = table.assign(loss=table["loss"].where(table["tokens"] != 2e6, table["loss"].shift(1)))
     found = {one.code: one.severity for one in data_errors(cl.read_runs(inside))}
     assert found["still-loss"] == "error"
+
+
+def backwards(frame):
+    """Losses of each run from the last to the first."""
+    rows = frame.sort_values(["eval", "run", "tokens"]).reset_index(drop=True)
+    order = rows.groupby(["eval", "run"], sort=False)["loss"].transform(lambda one: one.to_numpy()[::-1])
+    return rows.assign(loss=rows["loss"].where(rows["tokens"] == 0, order))
+
+
+@pytest.mark.parametrize(
+    ("code", "severity", "told", "spoilt"),
+    [
+        ("rounded-losses", "warning", {"digits": 1}, lambda one: one.assign(loss=one["loss"].round(1))),
+        ("ptpp-in-tokens", "error", {"ptpp": 124672 * 124}, lambda one: one.assign(ptpp=one["ptpp"] * one["n_params"])),
+        (
+            "tokens-of-pre-training",
+            "error",
+            {},
+            lambda one: one.assign(tokens=one["tokens"] + (one["tokens"] > 0) * one["ptpp"] * one["n_params"]),
+        ),
+        ("settings-missing", "error", {"eval": "target"}, lambda one: one.assign(replay=one["replay"] * 0 + 0.1)),
+        ("settings-missing", "warning", {"eval": "target"}, lambda one: one.drop(columns="replay")),
+        ("rising-with-tokens", "error", {}, backwards),
+    ],
+)
+def test_what_stands_wrong_in_all_rows_is_told(frame, code, severity, told, spoilt):
+    found = [one for one in data_errors(cl.read_runs(spoilt(frame))) if one.code == code]
+    assert {one.severity for one in found} == {severity}
+    assert found[0].data.items() >= told.items()
 
 
 @pytest.mark.parametrize(
@@ -148,6 +185,7 @@ def tables():
         yield pytest.param(path, id=path.name)
 
 
+@pytest.mark.dear("every measured table, whole and in parts")
 @pytest.mark.parametrize("table", [*tables()])
 def test_measured_tables_have_no_errors(table):
     try:

@@ -40,6 +40,20 @@ def test_whole_numbers_from_0_along_a_run_may_be_steps():
     assert runs.frame["tokens"].max() == 96 * 512e3
 
 
+@pytest.mark.parametrize("evals", [("source", "target"), ("source",), ("target",)])
+@pytest.mark.parametrize("share", ["old", "new"])
+def test_losses_tell_a_share_of_the_old_corpus_from_one_of_the_new(share, evals):
+    """Replay keeps the source loss low, and the target loss pays for it: each loss tells, and both together."""
+    cells = itertools.product((20e6, 60e6), (0.1, 0.2, 0.3, 0.4), (1e7, 2e7, 4e7))
+    sign = 1.0 if share == "old" else -1.0
+    rows = [
+        (name, n, x, d, 3.0 - 0.02 * d / 1e7 + sign * x * {"source": -0.8, "target": 0.5}[name])
+        for name, (n, x, d) in itertools.product(evals, cells)
+    ]
+    frame = pd.DataFrame(rows, columns=["eval", "n_params", "x", "tokens", "loss"]).assign(ptpp=20)
+    assert choices(frame)["x"][:2] == (("replay=x", "replay=1-x") if share == "old" else ("replay=1-x", "replay=x"))
+
+
 @pytest.mark.parametrize("name", ["total_steps", "by_name"])
 def test_how_long_runs_are_is_told_by_their_rows(name):
     """It was proposed as ptpp: runs of another length have another schedule, and other losses at the same tokens."""

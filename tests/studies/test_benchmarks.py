@@ -35,11 +35,13 @@ def run(name: str, *arguments: str) -> str:
     return printed.getvalue()
 
 
+@pytest.mark.nightly
 def test_starts_of_dcpt() -> None:
     printed = run("dcpt_starts", "--data-seeds", "1", "--starts", "2", "--quick")
     assert "| **cptlaw** | 2 (2 to 2) | 2 (2 to 2) |" in printed
 
 
+@pytest.mark.nightly
 def test_times_of_what_users_call() -> None:
     assert re.search(r"\n\| plan min-tokens on these, point \| [\d.]+ \|\n", run("what_users_call", "--quick"))
 
@@ -62,6 +64,7 @@ def test_absent_data_is_said_in_one_line(tmp_path: Path) -> None:
     assert len(printed.splitlines()) == 1
 
 
+@pytest.mark.nightly
 def test_curve_fits(tmp_path: Path) -> None:
     printed = run("curve_fits", "--data", str(tmp_path))
     assert printed.startswith("skipped: mpl_lr_curves.csv")
@@ -76,6 +79,7 @@ def test_growth() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.nightly
 def test_forecasts_inside_the_cpt_tables() -> None:
     printed = run("cpt_forecasts", "--tables", "code-to-prose", "--kinds", "budget,size-based", "--most", "1")
     errors, held, base = (part for part in printed.split("law auto\n")[1].split("\n\n") if part.startswith("|"))
@@ -116,6 +120,7 @@ def back_test(*only: str) -> pd.DataFrame:
     return pd.DataFrame(cells, columns=COLUMNS).astype(dict.fromkeys(COLUMNS[3:], float))
 
 
+@pytest.mark.nightly
 def test_unfinished_runs_of_the_pilot() -> None:
     found = back_test("pilot, target")
     helped = found[found["others"] == "yes"]
@@ -123,6 +128,7 @@ def test_unfinished_runs_of_the_pilot() -> None:
     assert np.average(found["held"], weights=found["n"]) >= 75
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(not (PUBLIC / "mpl_lr_curves.csv").exists(), reason="mpl_lr_curves.csv is not in ../shared/data")
 def test_unfinished_runs_of_public_curves() -> None:
     found = back_test("nine")
@@ -141,6 +147,7 @@ def test_mixes_without_the_public_tables(tmp_path: Path) -> None:
     assert run("mixes", "--data", str(tmp_path)).startswith("skipped: dmsl_slimpajama.csv")
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(
     not (PUBLIC / "dmsl_slimpajama.csv").exists(), reason="dmsl_slimpajama.csv is not in ../shared/data"
 )
@@ -186,6 +193,7 @@ def test_points_that_err_together_put_few_studies_near_nine_of_ten() -> None:
     assert tables(rows)["studies"].iloc[0, :3].tolist() == ["study 0", 6, "0.01"]
 
 
+@pytest.mark.nightly
 def test_auto_with_schedules_beside_auto_without() -> None:
     row = run("auto_schedules", "--only", "dynamics/WSD/source").splitlines()[2]
     cells = [cell.strip() for cell in row.strip("|").split("|")]

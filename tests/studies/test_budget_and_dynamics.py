@@ -2,6 +2,7 @@
 
 import pytest
 
+pytestmark = pytest.mark.nightly
 EQUATION_8 = "cpt-dynamics-joint:normalised=true:growth=nothing"
 
 

@@ -23,6 +23,7 @@ def tables(text):
     return [[dict(zip(one[0], row, strict=False)) for row in one[2:]] for one in cells]
 
 
+@pytest.mark.nightly
 def test_the_study_in_small(script, capsys, tmp_path):
     script.main(["--small", "-o", str(tmp_path)])
     printed = capsys.readouterr().out

@@ -197,6 +197,7 @@ def test_one_row_is_an_answer_too_and_no_row_is_none() -> None:
         cl.fit(ladder(1, 1).assign(tokens=0.0), on="c4")
 
 
+@pytest.mark.nightly
 def test_one_fitted_size_makes_the_next_neither_too_good_nor_too_sure() -> None:
     # What CPT gains was read as the worth of size: the target loss of 204K was forecast 16 % too low.
     table = cl.examples.load("en-fr-ladder").where("lr_schedule == 'constant' and seed <= 1 and ptpp < 500")
@@ -246,6 +247,7 @@ def few_runs() -> pd.DataFrame:
     return pd.concat([ends, bases], ignore_index=True)
 
 
+@pytest.mark.nightly
 def test_far_ahead_on_an_over_trained_ladder_an_average_is_near_the_law_that_is_right() -> None:
     """Twice and 1.3 times as far off it had been at ten times the tokens, where the law is ahead in every rollout."""
     exact = {"E": 1.7, "A": 0.6, "B": 0.9, "a": 0.3, "b": 0.4}

@@ -13,7 +13,7 @@ import cptlaw as cl
 KEPT = "ptpp in (31, 62, 124)"
 
 
-@pytest.fixture(scope="module", params=["docs-to-code", "en-fr-ladder"])
+@pytest.fixture(scope="module", params=["docs-to-code", pytest.param("en-fr-ladder", marks=pytest.mark.nightly)])
 def study(request):
     runs, schedules = cl.examples.load(request.param), cl.examples.schedules(request.param)
     return runs, schedules, {on: cl.fit(runs, on, KEPT, schedules=schedules) for on in ("target", "source")}

@@ -54,6 +54,7 @@ def error(fit, rows: pd.DataFrame) -> float:
     return float(np.abs(np.log(fit.predict(rows) / rows["loss"])).mean())
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("own", "on", "at_most"), [(OWN, "source", 0.5), ("musicpile", "target", 0.85)])
 def test_three_runs_are_forecast_better_where_other_corpora_are_known(own, on, at_most) -> None:
     together, alone, rest = tables_of(own)
@@ -142,6 +143,7 @@ def test_one_run_far_from_all_others_does_not_set_the_level_of_what_they_say(tab
     assert far.priors["E"].mean == pytest.approx(plain.priors["E"].mean, rel=0.03)
 
 
+@pytest.mark.nightly
 def test_many_rows_of_its_own_decide(tables) -> None:
     frame = cl.examples.load("watts-sizes").frame
     own = frame[(frame["domain"] == "tulu") | frame["domain"].isna()]
@@ -163,6 +165,7 @@ def test_a_named_law_hears_other_corpora_as_law_auto_does(tables) -> None:
     assert "other-corpora" not in [one.code for one in rows.findings]
 
 
+@pytest.mark.nightly
 def test_other_corpora_that_cannot_be_fitted_are_neither_heard_nor_named(tables) -> None:
     frame = tables[0]
     tulu = (frame["domain"] == "tulu") & (frame["tokens"] > 0)

@@ -43,6 +43,7 @@ def chinchilla(noise, run_noise=0.0, per_run=1, runs=80, seed=0):
 BEYOND = pd.DataFrame({"n_params": [1e9, 30e9, 300e9], "tokens": [20e9, 600e9, 6e12]})
 
 
+@pytest.mark.nightly
 def test_the_study_in_small(study, capsys, monkeypatch):
     """Few data sets cannot tell 85 from 95 per cent; they can tell honest intervals from broken ones."""
     monkeypatch.setattr(sys, "argv", ["interval_coverage.py", "--small"])

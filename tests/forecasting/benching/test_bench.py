@@ -64,6 +64,7 @@ def test_a_table_without_its_columns_is_named(tmp_path: Path) -> None:
         load("gadre", tmp_path)
 
 
+@pytest.mark.nightly
 def test_own_tables_run_without_a_folder_and_give_the_promised_rows() -> None:
     found = bench(laws="auto,ptpp-blind", splits=["en-fr-pilot/budget 279 from 31, 62, 124"])
     rows = found.to_dict()["rows"]
@@ -96,9 +97,14 @@ def test_unknown_names_are_refused() -> None:
         bench(laws="chinchila", splits="gadre")
 
 
+@pytest.mark.dear("two splits of measured tables")
 def test_names_of_splits_may_hold_commas() -> None:
     found = bench(laws="ptpp-blind", splits="en-fr-pilot/budget 279 from 31, 62, 124,docs-to-code/largest size")
     assert list(found.frame["split"].unique()) == ["budget 279 from 31, 62, 124", "largest size"]
+    rows = found.to_dict()["rows"]
+    assert all(set(row) == KEYS for row in rows)
+    assert {row["law"] for row in rows} == {"ptpp-blind", "nearest-run", "nearest-budget", "largest-scale"}
+    assert all(row["base_rel"] is None for row in rows if row["law"] != "ptpp-blind")
 
 
 def test_intervals_without_ends_are_said() -> None:

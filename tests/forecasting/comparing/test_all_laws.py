@@ -20,6 +20,7 @@ def test_all_are_those_that_the_columns_allow():
     assert "ptpp-floor" not in few
 
 
+@pytest.mark.dear("all laws are fitted")
 def test_all_laws_are_compared():
     rng = np.random.default_rng(0)
     rows = pd.DataFrame({"run": [f"r{i}" for i in range(40)], "n_params": rng.choice([1e8, 3e8, 1e9, 3e9], 40)})

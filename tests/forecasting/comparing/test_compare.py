@@ -155,6 +155,7 @@ def test_anchors_join_the_fit_and_leave_the_test():
     assert (found["n_test"] == without.loc[found.index, "n_test"] - joined).all()
 
 
+@pytest.mark.nightly
 def test_pilot_table():
     """The nearest budget alone beats the pooled blind law by far; a third budget helps more than any form."""
     runs, laws = cl.examples.load("en-fr-pilot"), ["ptpp-blind", "ptpp-nearest", "ptpp-floor", "ptpp-oracle"]
@@ -179,6 +180,7 @@ def test_the_oracle_alone_is_no_forecast_to_be_weighed():
     assert found["mae_rel"].iloc[0] < 0.01
 
 
+@pytest.mark.dear("two laws in every fold of a measured table")
 def test_laws_are_judged_on_folds_that_all_could_be_fitted_in():
     runs = cl.examples.load("en-fr-pilot")
     found = cl.compare("ptpp-floor,ptpp-blind", runs, on="target", where=PILOT, cv="rollout:ptpp").set_index("law")
@@ -213,6 +215,7 @@ def test_baselines_always_stand_beside_and_take_no_weight():
     assert (by_law["regret"] >= 0).all()
 
 
+@pytest.mark.dear("all candidates are fitted")
 def test_law_auto_is_compared_like_any_other():
     runs = cl.examples.load("en-fr-pilot")
     asked = {"fit_where": "ptpp in (31, 62, 124)", "test_where": "ptpp == 279", "where": PILOT}
@@ -240,6 +243,7 @@ def test_baselines_stand_in_every_split_also_where_one_fold_fits_a_single_budget
     assert set(BASELINES) < set(found["law"])
 
 
+@pytest.mark.dear("laws with and without schedules are fitted")
 def test_law_auto_reads_the_schedules_that_a_comparison_is_given():
     runs = cl.examples.load("docs-to-code")
     schedules = Path(cl.examples.__file__).with_name("docs_to_code_schedules.json")

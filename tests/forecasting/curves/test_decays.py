@@ -99,6 +99,7 @@ def test_a_study_that_is_left_out_says_nothing_of_the_gain():
     assert 0.03 < without < every < 0.046
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["linear", "exponential"])
 def test_public_decays_are_forecast_better_than_by_a_line(kind):
     cases = decays(None, kind)

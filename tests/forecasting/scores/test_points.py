@@ -73,6 +73,7 @@ def test_an_answer_is_a_plan_in_points_with_its_probability(answer, runs):
     assert answer.to_dict()["scores"]["gsm8k"]["score"] == answer.scores["gsm8k"]["score"]
 
 
+@pytest.mark.dear("an answer under another limit on a score")
 def test_the_limit_in_points_moves_the_plan(runs):
     from cptlaw.forecasting.scores import fit_all_scores
 
@@ -128,6 +129,7 @@ def test_limits_in_points_cut_the_front_and_judge_the_split(runs):
         cl.plan.allocate(fits["target"], risk=0.9, **split)
 
 
+@pytest.mark.dear("a mean over tasks is fitted by all ways that carry it")
 def test_a_mean_over_tasks_is_limited_like_a_score(runs):
     name = "mean:mmlu,gsm8k"
     asked = {"n_params": 1e9, "ptpp": 100, "tokens": "3B", "min_score": f"{name}=30%", "max_drop": f"{name}=2pt"}

@@ -14,7 +14,7 @@ from cptlaw.fitting.learned.links import link_prior, links
 from cptlaw.forecasting.scores import fit_all_scores
 from cptlaw.forecasting.scores.benchmarks import chance_of, items_of_values
 from cptlaw.forecasting.scores.fisher import LinkPrior, Tasks, maximise
-from cptlaw.forecasting.scores.joint import join
+from cptlaw.forecasting.scores.joint import join, task_of
 from cptlaw.forecasting.scores.mean import with_means
 from cptlaw.forecasting.scores.pooling import effective, fit_pooled, learned_prior, own_prior
 from cptlaw.laws.score_law import known_score_laws, score_law
@@ -50,6 +50,18 @@ def table(seed=0, items=ITEMS):
 def fits():
     runs = cl.read_runs(table())
     return fit_all_scores(runs.where("n_params < 2e9"))
+
+
+def test_what_is_assumed_of_a_score_is_told():
+    """A benchmark that nobody knows: what guessing scores, and how many questions a score counts."""
+    rows = table().query("eval == 'hard'").drop(columns=["chance", "n_items"])
+    at = pd.MultiIndex.from_arrays([rows["run"], rows["tokens"]])
+    task, notes = task_of("ours", "acc", rows, at, at)
+    assert (task.chance, [one.code for one in notes]) == (0.0, ["chance-unknown"])
+    assert task.items.tolist() == [ITEMS] * len(rows)  # by the scores themselves
+    blurred = rows.assign(loss=rows["loss"] + 1e-5 * np.sin(np.arange(len(rows))))
+    task, notes = task_of("mmlu", "acc", blurred, at, at)
+    assert (task.chance, [one.code for one in notes]) == (0.25, ["items-unknown"])
 
 
 def test_items_are_told_by_the_values():
@@ -299,6 +311,7 @@ def test_few_rollouts_of_few_scores_leave_wide_tails(fits):
     assert fits["easy"].freedom == len(fits["easy"].rollouts) + 4 - 2
 
 
+@pytest.mark.dear("a score is fitted by all ways that carry it")
 def test_losses_all_along_the_runs_and_scores_at_their_ends():
     """Cuts of the models are made where scores are: one whose lower models have none tells nothing of a link."""
     ends = table().query("n_params >= 3e8")

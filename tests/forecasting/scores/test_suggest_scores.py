@@ -14,6 +14,7 @@ def runs():
     return scored_runs()
 
 
+@pytest.mark.nightly
 def test_runs_for_a_score_are_those_for_its_loss(runs):
     found = cl.suggest("score-sigmoid", runs, "gsm8k", **ASKED)
     assert found.on == "target"
@@ -26,6 +27,7 @@ def test_runs_for_a_score_are_those_for_its_loss(runs):
     assert "through-loss" not in {finding.code for finding in of_loss.findings}
 
 
+@pytest.mark.dear("cells are chosen by a fit of eight starts")
 def test_a_law_of_losses_is_that_of_the_carrying_loss(runs):
     found = cl.suggest("ptpp-blind", runs, "gsm8k", starts=8, **ASKED)
     assert (found.law, found.on) == ("ptpp-blind", "target")
