@@ -29,7 +29,6 @@ if TYPE_CHECKING:  # each under its own name once more, so that type checkers ta
     from cptlaw.findings import Finding as Finding
     from cptlaw.fitting.fit import Fit as Fit
     from cptlaw.fitting.given import given_fit as given_fit
-    from cptlaw.forecasting.benching import bench as bench
     from cptlaw.forecasting.comparing import compare as compare
     from cptlaw.forecasting.sealing import Scores as Scores
     from cptlaw.forecasting.sealing import Seal as Seal
@@ -57,6 +56,7 @@ if TYPE_CHECKING:  # each under its own name once more, so that type checkers ta
     from cptlaw_curves.forecasting import fit_shift as fit_shift
     from cptlaw_curves.forecasting import forecast_run as forecast_run
     from cptlaw_curves.forecasting import shift_of_runs as shift_of_runs
+    from cptlaw_published.benching import bench as bench
 
     plan = planning
 
@@ -68,7 +68,6 @@ _NAMES = {
     "cptlaw.findings": "Finding",
     "cptlaw.fitting.fit": "Fit",
     "cptlaw.fitting.given": "given_fit",
-    "cptlaw.forecasting.benching": "bench",
     "cptlaw.forecasting.comparing": "compare",
     "cptlaw.forecasting.sealing": "Scores Seal load_seal register score",
     "cptlaw.forecasting.verbs": "Check check fit forecast load_fit",

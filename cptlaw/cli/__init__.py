@@ -76,7 +76,6 @@ def commands() -> tuple[click.Command, ...]:
     from cptlaw.cli import (
         answer,
         bases,
-        bench,
         fits,
         forecasts,
         import_logs,
@@ -99,7 +98,6 @@ def commands() -> tuple[click.Command, ...]:
         sealing.score,
         plan.plan,
         suggest.suggest,
-        bench.bench,
         report.report,
         import_logs.import_logs,
         read.read,

@@ -6,7 +6,7 @@ import argparse
 
 import pandas as pd
 
-from cptlaw.forecasting.benching import bench
+from cptlaw_published.benching import bench
 from studies.harness import data_file, show, write_result
 
 HEADS = ["study", "forecast", "losses", "auto", "nearest run", "inside 90 %", "half-width", "regret", "CPU s"]

@@ -18,8 +18,8 @@ from cptlaw.fitting.learned import leaving_out, studies
 from cptlaw.fitting.rollouts import directions, repeated_source_fit, rollouts
 from cptlaw.fitting.solving.restraint import Restraint
 from cptlaw.fitting.solving.training_rows import TrainingRows, training_rows
-from cptlaw.forecasting.benching.tables import load
 from cptlaw.laws import law
+from cptlaw_published.benching.tables import load
 
 PUBLIC = Path(__file__).parents[3] / "shared" / "data"
 TRUTH = {"E": 1.2, "F": 0.2, "A": 0.5, "B": 0.6, "U": 0.02, "g": 0.3, "a": 0.25, "k": 1.5, "d0": 0.1, "beta": 0.5}

@@ -9,8 +9,8 @@ import pytest
 import cptlaw as cl
 from cptlaw.findings import Remedy
 from cptlaw.fitting.checking.unread import check_unread
-from cptlaw.forecasting.benching.tables import load
 from cptlaw.laws import law
+from cptlaw_published.benching.tables import load
 
 PTPP = {
     "E": 1.2,

@@ -11,10 +11,10 @@ import pytest
 from facts import refused
 
 from cptlaw.errors import DataError, UsageError
-from cptlaw.forecasting.benching import bench
-from cptlaw.forecasting.benching.run import COLUMNS, Bench
-from cptlaw.forecasting.benching.splits import SPLITS
-from cptlaw.forecasting.benching.tables import OWN, TABLES, load
+from cptlaw_published.benching import bench
+from cptlaw_published.benching.run import COLUMNS, Bench
+from cptlaw_published.benching.splits import SPLITS
+from cptlaw_published.benching.tables import OWN, TABLES, load
 
 KEYS = {"study", "split", "on", "law", "n_fit", "n_test", "mae_rel", "coverage_50", "coverage_90", "width_90",
         "base_rel", "shift_rel", "regret", "cpu_s"}  # fmt: skip

@@ -15,8 +15,6 @@ from cptlaw.errors import CptlawError, UsageError, did_you_mean
 from cptlaw.findings import Finding
 from cptlaw.fitting.base_models import KEYS, measured_bases
 from cptlaw.fitting.forecaster import Forecaster
-from cptlaw.forecasting.benching.splits import SPLITS, Split
-from cptlaw.forecasting.benching.tables import OWN, TABLES, load
 from cptlaw.forecasting.comparing.baselines import BASELINES, regret
 from cptlaw.forecasting.comparing.coverage import inside, spread_over
 from cptlaw.forecasting.verbs import fit
@@ -25,6 +23,8 @@ from cptlaw.laws.calculus import Array
 from cptlaw.result import Progress, Result, Table
 from cptlaw.runs import Runs
 from cptlaw.units import format_percent
+from cptlaw_published.benching.splits import SPLITS, Split
+from cptlaw_published.benching.tables import OWN, TABLES, load
 
 MOST_POINTS = 12  # of a split whose intervals are computed, spread over its rows
 STATIC_LAWS = ("chinchilla", "chinchilla:bend=2")

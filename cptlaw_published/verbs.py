@@ -25,8 +25,8 @@ def bench(data: str | None, laws: str | None, splits: str | None) -> None:
       cptlaw bench
       cptlaw bench --data ../shared/data --laws auto,chinchilla --splits gadre,olmo
     """
-    from cptlaw.forecasting.benching import bench as run
-    from cptlaw.forecasting.benching.splits import SPLITS
+    from cptlaw_published.benching import bench as run
+    from cptlaw_published.benching.splits import SPLITS
 
     with progress("bench", len(SPLITS)) as advance:
         result = run(data, laws, splits, progress=advance)
