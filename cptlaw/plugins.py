@@ -2,7 +2,8 @@
 
 A package names its verbs (`click` commands) in the group ``cptlaw.verbs``, "plan NAME" for one of `cptlaw plan`, the
 functions behind them in ``cptlaw.functions`` and, of `cptlaw.plan`, ``cptlaw.plans``, and laws by their names in
-``cptlaw.laws``. What comes with the core and stands beside it (`BESIDE`) comes that way, so that nothing here knows it.
+``cptlaw.laws``; one package fits scores of benchmarks (``cptlaw.scores``). What comes with the core and stands beside
+it (`BESIDE`) comes that way, so that nothing here knows it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 from cptlaw.errors import NotInstalledError
 
 GROUP = "cptlaw."  # begins the name of each group
-VERBS, FUNCTIONS, PLANS, LAWS = GROUP + "verbs", GROUP + "functions", GROUP + "plans", GROUP + "laws"
+VERBS, FUNCTIONS, PLANS, LAWS, SCORES = (GROUP + name for name in ("verbs", "functions", "plans", "laws", "scores"))
 BESIDE = "cptlaw_"  # begins the name of each package that comes with the core
 _PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 

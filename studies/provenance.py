@@ -29,13 +29,13 @@ import numpy as np
 import pandas as pd
 
 import cptlaw
-from cptlaw.plugins import FUNCTIONS, LAWS, PLANS, plugin_entries
+from cptlaw.plugins import FUNCTIONS, LAWS, PLANS, SCORES, plugin_entries
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "studies" / "results"  # what studies measured: a file each, from which docs/run_pages.py fills pages
 STAMPS = ROOT / "studies" / "stamps.json"
 DATA = ROOT.parent / "shared" / "data"  # public tables, which are no part of this repository
-PACKAGES = ("cptlaw", "cptlaw_app", "cptlaw_curves", "cptlaw_published", "cptlaw_sweep", "studies")
+PACKAGES = ("cptlaw", "cptlaw_app", "cptlaw_curves", "cptlaw_published", "cptlaw_scores", "cptlaw_sweep", "studies")
 TABLES = {".csv", ".json", ".jsonl", ".parquet", ".yaml", ".yml"}
 QUICK = 60  # seconds of CPU, for --quick
 SAME, PRINTED = 1e-9, 5e-4  # of a probe's number, or of LEAST where it is smaller: what is equal, and what prints alike
@@ -103,7 +103,11 @@ def imported(module: str) -> frozenset[str]:
     if module != "cptlaw" and "import_module(" in known[module].read_text(encoding="utf-8"):
         folder = module if known[module].name == "__init__.py" else module.rpartition(".")[0]
         found |= {name for name in known if name.startswith(f"{folder}.")}
-    beside = {"cptlaw.laws.registry": LAWS, "cptlaw.planning": PLANS}  # who asks entry points, and for what
+    beside = {
+        "cptlaw.laws.registry": LAWS,
+        "cptlaw.planning": PLANS,
+        "cptlaw.forecasting.scores": SCORES,
+    }  # who asks entry points, and for what
     if module in beside:
         found |= {entry.value.partition(":")[0] for entry in plugin_entries(beside[module]).values()}
     packages = {".".join(parts[:end]) for parts in (name.split(".") for name in found) for end in range(1, len(parts))}

@@ -14,7 +14,7 @@ import pytest
 import cptlaw
 
 ROOT = Path(cptlaw.__file__).parents[1]
-PACKAGES = ("cptlaw", "cptlaw_app", "cptlaw_curves", "cptlaw_published", "cptlaw_sweep")
+PACKAGES = ("cptlaw", "cptlaw_app", "cptlaw_curves", "cptlaw_published", "cptlaw_scores", "cptlaw_sweep")
 # What packages beside the core may import of it, and all that they may: `import cptlaw as cl`, and names of these.
 PUBLIC = {
     "cptlaw",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -13,10 +13,12 @@ from cptlaw.answering.takes import MIX, SURER, lowest_probability
 from cptlaw.answering.what_if import point_of
 from cptlaw.errors import CptlawError
 from cptlaw.fitting.fit import Fit
-from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.planning import MixPlan
 from cptlaw.planning.points import chances
 from cptlaw.units import format_percent
+
+if TYPE_CHECKING:
+    from cptlaw_scores import ScoreFit
 
 SHOWN = ("replay", "tokens", "flops", "lr_peak", "target_loss", "source_loss", "forgetting")
 ENDS = ("", "_lo", "_hi")

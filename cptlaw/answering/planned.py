@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cptlaw import planning
 from cptlaw.answering.question import KINDS, Asked
@@ -13,7 +13,6 @@ from cptlaw.answering.words import as_answer
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding, Remedy, by_severity
 from cptlaw.fitting.fit import Fit
-from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.planning import MixPlan
 from cptlaw.planning.loss import AHEAD, tokens_in_reach
 from cptlaw.planning.mixes.expected import best_over_rates
@@ -21,6 +20,9 @@ from cptlaw.planning.mixes.mix import build_mixes
 from cptlaw.planning.mixes.trade_off import plan_at
 from cptlaw.planning.scenario import LimitedData, ReferenceKind, TradeOff, read_scenario
 from cptlaw.units import format_percent, format_quantity
+
+if TYPE_CHECKING:
+    from cptlaw_scores import ScoreFit
 
 REFERENCES: tuple[ReferenceKind, ...] = ("measured", "base-law", "asymptote")  # the first that can be had
 WHOLE_RANGE = {"min_replay": 0.0, "max_replay": 1.0}  # searched where what was run keeps no limit

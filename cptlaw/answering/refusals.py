@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -12,10 +12,12 @@ from cptlaw.answering.question import Asked
 from cptlaw.answering.takes import lowest_probability
 from cptlaw.answering.what_if import point_of
 from cptlaw.fitting.fit import Fit
-from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.planning import MixPlan
 from cptlaw.planning.points import chances
 from cptlaw.units import Share
+
+if TYPE_CHECKING:
+    from cptlaw_scores import ScoreFit
 
 ROOM = 1e-6  # relative: what a limit gives way beyond the value that can just be kept
 OF_LIMIT = {"max-forgetting": "max_forgetting", "max-target-loss": "max_target_loss"}

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from cptlaw.answering.question import Asked
 from cptlaw.errors import DataError, did_you_mean
 from cptlaw.findings import Finding
 from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.fit_cache import FITS, what_decides
-from cptlaw.forecasting.scores import fit_all_scores
-from cptlaw.forecasting.scores.check_scores import check_scores
-from cptlaw.forecasting.scores.derived import with_derived
-from cptlaw.forecasting.scores.score_fit import ScoreFit
+from cptlaw.forecasting.scores import scoring, with_derived
 from cptlaw.runs import Runs
 from cptlaw.schedules import SchedulesLike
+
+if TYPE_CHECKING:
+    from cptlaw_scores import ScoreFit
 
 
 def fitted_scores(
@@ -51,14 +52,14 @@ def fitted_scores(
             )
     how = what_decides({"seed": seed, "schedules": schedules})
     fits = FITS.fitted(
-        lambda: fit_all_scores(runs, names, where, seed=seed, schedules=schedules, losses=losses),
+        lambda: scoring.fit_all_scores(runs, names, where, seed=seed, schedules=schedules, losses=losses),
         runs,
         "scores",
         names,
         where,
         how,
     )
-    judged = {one.name: one for one in check_scores(runs, names[0], where).tasks}
+    judged = {one.name: one for one in scoring.check_scores(runs, names[0], where).tasks}
     silent = [f"{name}: {judged[name].verdict}" for name in names if name in judged and not judged[name].carries]
     if not silent:
         return fits, []

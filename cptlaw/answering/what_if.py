@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -14,10 +15,12 @@ from cptlaw.answering.without_runs import INTERVAL, SHARES
 from cptlaw.errors import CptlawError
 from cptlaw.fitting.base_models import LOSS
 from cptlaw.fitting.fit import Fit
-from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.planning import MixPlan
 from cptlaw.planning.result import flops_of
 from cptlaw.units import format_percent, format_quantity
+
+if TYPE_CHECKING:
+    from cptlaw_scores import ScoreFit
 
 REPLAYS = (("half", 0.5), ("twice", 2.0))
 MOST_REPLAY = 0.45  # of a mix whose replay can be doubled

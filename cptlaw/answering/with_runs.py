@@ -31,7 +31,6 @@ from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.point_covariance import ONE_SD
 from cptlaw.fitting.study_prior import StudyPrior
 from cptlaw.fitting.uncertainty.intervals import MIN_RUNS
-from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.forecasting.verbs import fit
 from cptlaw.laws.shared_tokens import FULL_TRAINING
 from cptlaw.planning import MixPlan
@@ -45,6 +44,7 @@ from cptlaw.units import counted, format_quantity
 
 if TYPE_CHECKING:
     from cptlaw.reporting.page import Report
+    from cptlaw_scores import ScoreFit
 
 AUTO = "auto"
 WITHOUT_RISK = ("feasible", "replay", "tokens", "flops", "lr_peak")

@@ -114,8 +114,8 @@ def import_logs(
 def _can_be_checked(runs: Runs, on: str) -> bool:
     if "metric" not in runs.frame.columns:
         return True
-    from cptlaw.forecasting.scores.joint import LEAST_ROWS
+    from cptlaw.forecasting.scores import scoring
     from cptlaw.runs.metrics import is_score
 
     rows = runs.frame[runs.frame["eval"] == on]
-    return not rows["metric"].astype(object).map(is_score).any() or len(rows) >= LEAST_ROWS
+    return not rows["metric"].astype(object).map(is_score).any() or len(rows) >= scoring.LEAST_ROWS

@@ -20,18 +20,18 @@ def laws(name: str | None) -> None:
       cptlaw laws
       cptlaw laws ptpp-gated-floor
     """
+    from cptlaw.forecasting.scores import known_score_laws, scoring
     from cptlaw.laws import LAWS, card, describe, law
-    from cptlaw.laws.score_law import describe_score, known_score_laws, score_card, score_law
 
     if name in known_score_laws():
-        of_scores = score_law(str(name))
+        of_scores = scoring.score_law(str(name))
         if wants_json():
-            show_json(describe_score(of_scores))
+            show_json(scoring.describe_score(of_scores))
         else:
-            click.echo(wrap_paragraphs(score_card(of_scores)))
+            click.echo(wrap_paragraphs(scoring.score_card(of_scores)))
         return
     result = [describe(law(name))] if name else [describe(law(known)) for known in LAWS]
-    result += [] if name else [describe_score(score_law(known)) for known in known_score_laws()]
+    result += [] if name else [scoring.describe_score(scoring.score_law(known)) for known in known_score_laws()]
     if wants_json():
         show_json(result[0] if name else {"laws": result})
     elif name:

@@ -21,7 +21,7 @@ from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.fitting.learned import left_out
 from cptlaw.fitting.uncertainty.intervals import MIN_RUNS
-from cptlaw.forecasting.scores.score_fit import ScoreFit
+from cptlaw.forecasting.scores import is_score_fit
 from cptlaw.forecasting.verbs import load_fit
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.combined_law import AnyLaw
@@ -324,7 +324,7 @@ def as_fit(fit: object, name: str) -> Forecaster:
     """
     if isinstance(fit, str | Path):
         fit = load_fit(fit)
-    if isinstance(fit, ScoreFit):  # the lowest of it would be the worst
+    if is_score_fit(fit):  # the lowest of it would be the worst
         raise UsageError(
             f"{name}: this fit is of the score {fit.on!r}. Expected a fit of a loss; scores are limited, with scores= "
             f"(--score) and min_score= (--min) or max_drop= (--max-drop)."

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 import pandas as pd
@@ -15,14 +15,16 @@ from scipy import special
 
 from cptlaw.errors import UsageError, did_you_mean, wrong_type
 from cptlaw.fitting.uncertainty.chances import probability_above, probability_below
-from cptlaw.forecasting.scores.error_rate import ErrorRate
-from cptlaw.forecasting.scores.score_fit import ScoreFit
+from cptlaw.forecasting.scores import is_error_rate, is_score_fit, scoring
 from cptlaw.forecasting.verbs import load_fit
 from cptlaw.planning.limits import AboveBase, GivenLimit, Limited, LossLimit, MakeLimit
 from cptlaw.planning.loss import Loss
 from cptlaw.planning.reference import Reference, measured_base_loss
 from cptlaw.planning.scenario import PlanQuestion
 from cptlaw.planning.solve import Certificate, Limit
+
+if TYPE_CHECKING:
+    from cptlaw_scores import ScoreFit
 
 LEAST = "min "
 DROP = "max-drop "
@@ -62,7 +64,7 @@ def score_losses(fits: object, known: Mapping[str, float]) -> dict[str, Loss]:
     UsageError
         If one of them is no fit of a score, or lacks an input.
     """
-    return {name: Loss.build(ErrorRate(fit), name, known) for name, fit in score_fits(fits).items()}
+    return {name: Loss.build(scoring.ErrorRate(fit), name, known) for name, fit in score_fits(fits).items()}
 
 
 def score_fits(fits: object) -> dict[str, ScoreFit]:
@@ -88,7 +90,7 @@ def score_fits(fits: object) -> dict[str, ScoreFit]:
     result = {}
     for one in several:
         fit = load_fit(one) if isinstance(one, str | Path) else one
-        if not isinstance(fit, ScoreFit):
+        if not is_score_fit(fit):
             raise UsageError(
                 f"scores (--score): {one!s:.80} is no fit of a score. Expected what `cptlaw fit RUNS --on BENCHMARK` "
                 f"writes for rows with a metric such as accuracy."
@@ -162,7 +164,7 @@ def base_score(loss: Loss, measured: Callable[[Loss], float] = measured_base_los
     UsageError
         If there is none.
     """
-    assert isinstance(loss.fit, ErrorRate)
+    assert is_error_rate(loss.fit)
     return score_reference(1.0 - measured(loss), loss.fit.score.n_items)
 
 
@@ -209,7 +211,7 @@ def chances(limits: Iterable[LossLimit], row: pd.DataFrame) -> dict[str, float]:
     result, points = {}, {str(name): column.to_numpy() for name, column in row.items()}
     for limit in limits:
         fit, most = limit.loss.fit, limit.threshold
-        if isinstance(fit, ErrorRate):
+        if is_error_rate(fit):
             result[limit.name] = probability_above(fit.score, row, 1.0 - most)
         elif limit.scale is None:
             result[limit.name] = probability_below(fit, row, most)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,7 @@ import pandas as pd
 from cptlaw.errors import CptlawError
 from cptlaw.findings import Finding
 from cptlaw.fitting.uncertainty.chances import probability_above
-from cptlaw.forecasting.scores import ScoreFit, fit_all_scores
+from cptlaw.forecasting.scores import scoring
 from cptlaw.planning.options import points
 from cptlaw.planning.points import score_fits
 from cptlaw.reporting.figures import Figure
@@ -18,6 +19,9 @@ from cptlaw.reporting.figures.score_link import score_link
 from cptlaw.result import Table
 from cptlaw.runs import Runs
 from cptlaw.units import format_percent
+
+if TYPE_CHECKING:
+    from cptlaw_scores import ScoreFit
 
 LIMITS_IN_POINTS = ("min_score", "max_drop")
 IN_POINTS = ("scores", *LIMITS_IN_POINTS, "base_score")
@@ -47,11 +51,11 @@ def fits_of_scores(
         fits = score_fits(given)
         return {name: fits[name] for name in sorted(fits, key=lambda name: name not in named)}, []
     if named:
-        return fit_all_scores(table, named, where), []
+        return scoring.fit_all_scores(table, named, where), []
     if not table.scores:
         return {}, []
     try:
-        return fit_all_scores(table, None, where), []
+        return scoring.fit_all_scores(table, None, where), []
     except CptlawError as error:
         return {}, [Finding("info", "scores-not-fitted", f"The table has scores that were not fitted: {error}")]
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from cptlaw.errors import UsageError, require_type
 from cptlaw.fitting.fit import Fit
-from cptlaw.forecasting.scores import ScoreFit
 from cptlaw.planning import MinTokensPlan, MixPlan, min_tokens
 from cptlaw.planning.report_scenario import Page, ReportOfRuns
 from cptlaw.planning.result import flops_of
@@ -21,6 +20,9 @@ from cptlaw.runs import Runs
 from cptlaw.runs.points import point
 from cptlaw.runs.schema import mix_columns
 from cptlaw.units import parse_quantity
+
+if TYPE_CHECKING:
+    from cptlaw_scores import ScoreFit
 
 MODEL = ("n_params", "ptpp")
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
-from cptlaw.forecasting.scores.error_rate import ErrorRate
-from cptlaw.forecasting.scores.score_fit import ScoreFit
+from cptlaw.forecasting.scores import scoring
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.combined_law import AnyLaw
 from cptlaw.planning.loss import LossBase, base_losses
@@ -20,6 +20,9 @@ from cptlaw.planning.reference import Reference
 from cptlaw.schedules import Schedule
 from cptlaw.units import format_percent
 from cptlaw_curves.planning.curve_loss import CurveLoss
+
+if TYPE_CHECKING:
+    from cptlaw_scores import ErrorRate, ScoreFit
 
 SEEN = 0.5  # weight of the members through the plan's losses below which the rest is worth a word
 
@@ -93,7 +96,7 @@ class ScheduledScore(LossBase):
     def after(self, schedule: Schedule, replay: float | None) -> ErrorRate:
         """Return the score after a schedule, with the doubt of its losses there."""
         ends = {name: LossAtEnd(loss, loss.at_end(schedule, replay)) for name, loss in self.losses.items()}
-        return ErrorRate(
+        return scoring.ErrorRate(
             replace(self.fit, members=tuple(replace(part, loss=ends[str(part.carrier)]) for part in self.fit.members))
         )
 

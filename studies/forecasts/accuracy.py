@@ -19,9 +19,9 @@ import pandas as pd
 
 import cptlaw as cl
 from cptlaw.fitting.learned import leaving_out
-from cptlaw.forecasting.scores import fit_all_scores
-from cptlaw.forecasting.scores.check_scores import check_scores
-from cptlaw.forecasting.scores.joint import join
+from cptlaw_scores import fit_all_scores
+from cptlaw_scores.check_scores import check_scores
+from cptlaw_scores.joint import join
 from studies.harness import HOME, ROOT
 
 PAGE = HOME / "accuracy.md"

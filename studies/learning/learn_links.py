@@ -20,14 +20,14 @@ import pandas as pd
 
 import cptlaw as cl
 from cptlaw.fitting.learned import leaving_out
-from cptlaw.forecasting.scores.check_scores import check_scores
-from cptlaw.forecasting.scores.fit_scores import rollouts_of
-from cptlaw.forecasting.scores.joint import join
-from cptlaw.forecasting.scores.members import PlannedMember
-from cptlaw.forecasting.scores.pooling import fit_pooled, own_prior
-from cptlaw.forecasting.scores.rollouts import folds_of
 from cptlaw.forecasting.verbs import fit
-from cptlaw.laws.score_law import SCORE_LAWS, known_score_laws, score_law
+from cptlaw_scores.check_scores import check_scores
+from cptlaw_scores.fit_scores import rollouts_of
+from cptlaw_scores.joint import join
+from cptlaw_scores.laws.score_law import SCORE_LAWS, known_score_laws, score_law
+from cptlaw_scores.members import PlannedMember
+from cptlaw_scores.pooling import fit_pooled, own_prior
+from cptlaw_scores.rollouts import folds_of
 from studies.forecasts.accuracy import gadre, math500, olmo
 from studies.harness import ROOT, progress
 

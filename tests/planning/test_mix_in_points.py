@@ -7,8 +7,8 @@ from facts import refused
 
 import cptlaw as cl
 from cptlaw.errors import UsageError
-from cptlaw.forecasting.scores import fit_all_scores
 from cptlaw.laws import law
+from cptlaw_scores import fit_all_scores
 
 NAMES = ("code", "math", "web")
 SHARES = [f"mix_{name}" for name in NAMES]

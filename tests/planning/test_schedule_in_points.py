@@ -11,8 +11,8 @@ from schedule_truths import FOUR_RUNS, RUN, SOURCE, TARGET
 
 import cptlaw as cl
 from cptlaw.errors import UsageError
-from cptlaw.forecasting.scores import fit_all_scores
 from cptlaw.schedules import Phase, Schedule
+from cptlaw_scores import fit_all_scores
 
 ITEMS = 5000
 

@@ -6,9 +6,9 @@ from scored_runs import scored_runs, share, target_loss
 
 import cptlaw as cl
 from cptlaw.fitting.uncertainty.chances import likelihood
-from cptlaw.forecasting.scores import fit_all_scores
 from cptlaw.reporting import make_report
 from cptlaw.reporting.make_report import report
+from cptlaw_scores import fit_all_scores
 
 pytest.importorskip("plotly", reason="reports need Plotly: pip install 'cptlaw[report]'")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -25,18 +25,20 @@ from cptlaw.fitting.solving.training_rows import training_rows
 from cptlaw.forecasting.comparing.all_laws import with_all
 from cptlaw.forecasting.comparing.auto_folds import NamedForecast, adapted, fit_auto_in_fold, with_base_models
 from cptlaw.forecasting.comparing.baselines import ALIKE, BASELINES, have_budgets, regret
-from cptlaw.forecasting.comparing.compare_scores import ScoreComparisonFrame, compare_scores
 from cptlaw.forecasting.comparing.comparison import ComparisonFrame
 from cptlaw.forecasting.comparing.coverage import held, points_of_fold
 from cptlaw.forecasting.comparing.hold_out import HowToCompare, folds_of, refuse_contradictions
 from cptlaw.forecasting.comparing.metrics import METRIC_DELTA, METRICS, mean_and_error, mean_of_known, metrics
-from cptlaw.forecasting.scores.derived import resolve_score_or_eval
+from cptlaw.forecasting.scores import resolve_score_or_eval, scoring
 from cptlaw.laws import Law, law
 from cptlaw.laws.calculus import Array
 from cptlaw.result import Progress
 from cptlaw.runs import Runs
 from cptlaw.runs.table import RunsLike
 from cptlaw.signatures import spell_out
+
+if TYPE_CHECKING:
+    from cptlaw_scores import ScoreComparisonFrame
 
 JUDGED = ["run", "base_model", "loss", "merge_weight", *ALIKE]
 AUTO = "auto"
@@ -104,7 +106,7 @@ def compare(
     Returns
     -------
     DataFrame
-        Of a score see `cptlaw.forecasting.comparing.compare_scores`: errors in points. Of a loss
+        Of a score see `cptlaw_scores.compare_scores`: errors in points. Of a loss
         one row per law, best ``huber_log`` first: law, huber_log, rmse_log, mae_rel, mape_clip, intercept, slope, r2,
         coverage_90, regret, n_fit (mean over folds), n_test, n_params_free, difference, difference_se, diagnostics,
         findings. A law that could not be fitted comes last, without scores, with the reason among its
@@ -132,7 +134,7 @@ def compare(
     given, on, _ = resolve_score_or_eval(runs, on)  # without copies: one in another fold would be known beforehand
     schedules = how.get("schedules")
     if on in given.scores:
-        return compare_scores([str(one) for one in named], given, on, where, how, progress)
+        return scoring.compare_scores([str(one) for one in named], given, on, where, how, progress)
     named = with_all(named, given, on, where, schedules)
     # All names are read before anything is fitted: a misspelt last one must not cost the hours of the others.
     chosen = [law(item) for item in named if item != AUTO]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import pandas as pd
 
@@ -16,8 +16,7 @@ from cptlaw.fitting.solving import identifiability as identify
 from cptlaw.fitting.solving.problem import Problem
 from cptlaw.fitting.solving.restraint import GivenRestraint, Restraint
 from cptlaw.fitting.solving.training_rows import training_rows
-from cptlaw.forecasting.scores.check_scores import ScoreCheck, check_scores
-from cptlaw.forecasting.scores.derived import resolve_score_or_eval
+from cptlaw.forecasting.scores import resolve_score_or_eval, scoring
 from cptlaw.forecasting.verbs.arguments import parse_fit_arguments
 from cptlaw.laws import Law, law
 from cptlaw.result import Line, Result, Table, plain
@@ -28,6 +27,9 @@ from cptlaw.runs.table import RunsLike
 from cptlaw.schedules import SchedulesLike
 from cptlaw.signatures import spell_out
 from cptlaw.units import counted
+
+if TYPE_CHECKING:
+    from cptlaw_scores import ScoreCheck
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -120,7 +122,7 @@ def check(
     copied += unread_findings(table, where)
     points = pd.DataFrame() if at is None else in_tokens(as_points(at), table.frame)
     if on in table.scores:
-        return check_scores(table, on, where)
+        return scoring.check_scores(table, on, where)
     rows = table if where is None else table.where(where)
     # A fit looks at its own eval, which is neither source nor target perhaps.
     about = [*copied, *dict.fromkeys([*data_errors(rows), *(data_errors(rows, on) if on in rows.evals else ())])]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import by_severity
@@ -19,18 +19,18 @@ from cptlaw.fitting.prior_fit import KnownBase, PriorFit, Quantity, prior_fit
 from cptlaw.fitting.solving.options import HowToFit
 from cptlaw.fitting.solving.restraint import Restraint
 from cptlaw.fitting.study_prior import StudyPrior
-from cptlaw.forecasting.scores.derived import resolve_score_or_eval
-from cptlaw.forecasting.scores.fit_scores import fit_scores
-from cptlaw.forecasting.scores.score_fit import ScoreFit
+from cptlaw.forecasting.scores import known_score_laws, resolve_score_or_eval, scoring
 from cptlaw.forecasting.verbs.arguments import parse_fit_arguments
 from cptlaw.laws import law
 from cptlaw.laws.base import Law
-from cptlaw.laws.score_law import known_score_laws
 from cptlaw.runs import Runs, unread_findings
 from cptlaw.runs.data_errors import data_errors
 from cptlaw.runs.table import RunsLike
 from cptlaw.schedules import SchedulesLike
 from cptlaw.signatures import options_checked
+
+if TYPE_CHECKING:
+    from cptlaw_scores import ScoreFit
 
 
 @options_checked
@@ -151,7 +151,7 @@ def _fit_to_rows(
     def fitted() -> LawFit | Average | ScoreFit:
         about = unread_findings(table, where)
         if is_score:
-            result: LawFit | Average | ScoreFit = fit_scores(
+            result: LawFit | Average | ScoreFit = scoring.fit_scores(
                 table, on, where, str(law_name), schedules=schedules, seed=seed
             )
         elif chosen is not None:

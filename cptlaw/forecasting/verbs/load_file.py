@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cptlaw.errors import DataError
 from cptlaw.fitting.auto.auto_file import auto_from
@@ -12,10 +13,12 @@ from cptlaw.fitting.fit_file import damaged, fit_from
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.prior_fit import SPEC, PriorFit, prior_from
 from cptlaw.fitting.saved import FORMAT, FORMAT_VERSION
-from cptlaw.forecasting.scores.score_file import score_from
-from cptlaw.forecasting.scores.score_fit import ScoreFit
+from cptlaw.forecasting.scores import scoring
 from cptlaw.reading import read_json
 from cptlaw.writing import FIT
+
+if TYPE_CHECKING:
+    from cptlaw_scores import ScoreFit
 
 
 def is_fit_file(source: str | Path) -> bool:
@@ -55,6 +58,6 @@ def fit_of(document: Mapping[str, object], label: str) -> LawFit | Average | Sco
             return prior_from(document)
         # Told by what they hold; the files of averages and of scores have fits of single laws inside.
         of_law = auto_from if document.get("law") == "auto" else fit_from
-        return (score_from if "ways" in document else of_law)(document, label)
+        return (scoring.score_from if "ways" in document else of_law)(document, label)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise damaged(Path(label), error) from None

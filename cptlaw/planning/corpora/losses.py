@@ -9,7 +9,7 @@ import numpy as np
 
 from cptlaw.errors import UsageError
 from cptlaw.fitting.forecaster import Forecaster
-from cptlaw.forecasting.scores.error_rate import ErrorRate
+from cptlaw.forecasting.scores import scoring
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.loss import Loss, as_fit, base_losses
 from cptlaw.planning.points import score_fits
@@ -132,7 +132,7 @@ def build_scores(fits: object, corpora: tuple[str, ...], known: Mapping[str, flo
                 f"scores (--score): {name} was fitted on mixes of {', '.join(own)}, the losses on mixes of "
                 f"{', '.join(corpora)}. Expected the same corpora."
             )
-        result[name] = _loss(ErrorRate(fit), name, known)
+        result[name] = _loss(scoring.ErrorRate(fit), name, known)
     return result
 
 

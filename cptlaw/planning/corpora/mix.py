@@ -15,7 +15,7 @@ from cptlaw.errors import UsageError, did_you_mean
 from cptlaw.findings import Finding, Remedy
 from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.forecaster import Forecaster
-from cptlaw.forecasting.scores import fit_all_scores
+from cptlaw.forecasting.scores import scoring
 from cptlaw.laws.base import Law
 from cptlaw.laws.calculus import Array
 from cptlaw.planning.corpora.losses import base_model, build_losses, build_scores, corpora_of, measured_mixes
@@ -207,7 +207,7 @@ def _fitted(
     if given.scores or not named:
         return fits, given.scores
     of_losses = {name: one for name, one in fits.items() if isinstance(one, Fit)} if law == "auto" else None
-    return fits, fit_all_scores(runs, list(named), where, losses=of_losses)
+    return fits, scoring.fit_all_scores(runs, list(named), where, losses=of_losses)
 
 
 def _question(given: PlanQuestion, losses: Mapping[str, Loss], scores: Mapping[str, Loss]) -> MixQuestion:

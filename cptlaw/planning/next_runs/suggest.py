@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import pandas as pd
 
@@ -14,13 +14,12 @@ from cptlaw.findings import Finding, Remedy
 from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.solving.options import HowToFit
-from cptlaw.forecasting.scores.score_fit import ScoreFit
+from cptlaw.forecasting.scores import known_score_laws
 from cptlaw.forecasting.verbs import fit as fit_law
 from cptlaw.forecasting.verbs import load_fit
 from cptlaw.forecasting.verbs.arguments import parse_fit_arguments as law_and_runs
 from cptlaw.forecasting.verbs.load_file import is_fit_file
 from cptlaw.laws import Law, law
-from cptlaw.laws.score_law import known_score_laws
 from cptlaw.planning.next_runs.cells import Bases, Offer, candidates
 from cptlaw.planning.next_runs.open_forecast import open_forecast
 from cptlaw.planning.next_runs.suggestion import Suggestion
@@ -31,6 +30,9 @@ from cptlaw.planning.scenario import NextRuns, Numbers, PlanQuestion, documented
 from cptlaw.runs import Runs, read_runs
 from cptlaw.runs.points import in_tokens, point
 from cptlaw.runs.table import RunsLike
+
+if TYPE_CHECKING:
+    from cptlaw_scores import ScoreFit
 
 AUTO = "auto"
 INPUTS = ("n_params", "tokens", "replay", "ptpp", "lr_peak")

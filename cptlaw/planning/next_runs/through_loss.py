@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pandas as pd
 
 from cptlaw.errors import UsageError
 from cptlaw.findings import Finding
-from cptlaw.forecasting.scores.derived import with_derived
-from cptlaw.forecasting.scores.fit_scores import fit_scores
-from cptlaw.forecasting.scores.score_fit import ScoreFit
-from cptlaw.laws.score_law import known_score_laws
+from cptlaw.forecasting.scores import known_score_laws, scoring, with_derived
 from cptlaw.runs import Runs
 from cptlaw.schedules import SchedulesLike
 from cptlaw.units import format_percent
+
+if TYPE_CHECKING:
+    from cptlaw_scores import ScoreFit
 
 LITTLE = 0.3  # share of a score's doubt that is about the loss, below which runs for the loss help little
 
@@ -32,7 +34,7 @@ def score_to_sharpen(
         return None
     of_scores = isinstance(law_name, str) and law_name.partition(":")[0] in known_score_laws()
     law = law_name if of_scores else "auto"
-    fit = fit_scores(table, on, where, law, seed=seed, schedules=schedules)
+    fit = scoring.fit_scores(table, on, where, law, seed=seed, schedules=schedules)
     if fit.carrier is None:
         losses = [name for name in table.evals if name not in table.scores]
         advice = (

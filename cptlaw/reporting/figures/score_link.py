@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pandas as pd
 from scipy import special
 
 from cptlaw.errors import UsageError
-from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.reporting.figures.figure import COLOURS, QUIET, Figure, add_band, axis, bars, blank_drawing, rgba_of
 from cptlaw.runs.metrics import unit_of
 from cptlaw.runs.points import PointsLike, as_points
 from cptlaw.units import format_percent
+
+if TYPE_CHECKING:
+    from cptlaw_scores import ScoreFit
 
 STEPS = 80
 

@@ -7,8 +7,8 @@ from facts import refused
 from scipy.special import betaln
 
 import cptlaw as cl
-from cptlaw.forecasting.scores.attempts import MEANS, SHAPES, BetaAttempts, pass_at, with_attempts
-from cptlaw.forecasting.scores.derived import fingerprint_of, with_derived
+from cptlaw_scores.attempts import MEANS, SHAPES, BetaAttempts, pass_at, with_attempts
+from cptlaw_scores.derived import fingerprint_of, with_derived
 
 QUESTIONS = 2000
 SHAPE = 0.35

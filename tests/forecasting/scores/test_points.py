@@ -9,10 +9,10 @@ from scored_runs import gsm8k, losses, mmlu, runs_with_two_scores
 
 import cptlaw as cl
 from cptlaw.errors import UsageError
-from cptlaw.forecasting.scores.error_rate import ErrorRate
 from cptlaw.planning.limits import AboveBase
 from cptlaw.planning.options import points
 from cptlaw.planning.points import score_reference
+from cptlaw_scores.error_rate import ErrorRate
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def runs():
 def answer(runs):
     asked = {"n_params": 1e9, "ptpp": 100, "tokens": "3B", "min_score": "gsm8k=20%", "max_drop": {"mmlu": "11pt"}}
     with pytest.MonkeyPatch.context() as patched:  # the losses of the plan carry the scores: none is fitted once more
-        patched.delattr(importlib.import_module("cptlaw.forecasting.scores.fit_scores"), "fit_auto")
+        patched.delattr(importlib.import_module("cptlaw_scores.fit_scores"), "fit_auto")
         return cl.answer(runs, **asked)
 
 
@@ -75,7 +75,7 @@ def test_an_answer_is_a_plan_in_points_with_its_probability(answer, runs):
 
 @pytest.mark.dear("an answer under another limit on a score")
 def test_the_limit_in_points_moves_the_plan(runs):
-    from cptlaw.forecasting.scores import fit_all_scores
+    from cptlaw_scores import fit_all_scores
 
     fits = {role: cl.fit("ptpp-blind", runs, on=role, restraint="none") for role in ("target", "source")}
     scores = fit_all_scores(runs, ["mmlu"])

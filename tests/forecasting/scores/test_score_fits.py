@@ -11,13 +11,13 @@ import cptlaw as cl
 from cptlaw.cli import main
 from cptlaw.fitting.learned import leaving_out
 from cptlaw.fitting.learned.links import link_prior, links
-from cptlaw.forecasting.scores import fit_all_scores
-from cptlaw.forecasting.scores.benchmarks import chance_of, items_of_values
-from cptlaw.forecasting.scores.fisher import LinkPrior, Tasks, maximise
-from cptlaw.forecasting.scores.joint import join, task_of
-from cptlaw.forecasting.scores.mean import with_means
-from cptlaw.forecasting.scores.pooling import effective, fit_pooled, learned_prior, own_prior
-from cptlaw.laws.score_law import known_score_laws, score_law
+from cptlaw_scores import fit_all_scores
+from cptlaw_scores.benchmarks import chance_of, items_of_values
+from cptlaw_scores.fisher import LinkPrior, Tasks, maximise
+from cptlaw_scores.joint import join, task_of
+from cptlaw_scores.laws.score_law import known_score_laws, score_law
+from cptlaw_scores.mean import with_means
+from cptlaw_scores.pooling import effective, fit_pooled, learned_prior, own_prior
 
 ITEMS = 2000
 TASKS = {"easy": (0.25, 5.0, 1.05), "hard": (0.25, 7.0, 0.9), "written": (0.0, 6.0, 0.95)}  # chance, s, L0

@@ -13,16 +13,16 @@ from cptlaw.errors import CptlawError, DataError, FitError, UsageError, did_you_
 from cptlaw.findings import by_severity
 from cptlaw.fitting.auto.fit_auto import fit_auto
 from cptlaw.fitting.fit import Fit
-from cptlaw.forecasting.scores.derived import fingerprint_of, with_derived
-from cptlaw.forecasting.scores.joint import Joint, join
-from cptlaw.forecasting.scores.members import PlannedMember, ScoreMember
-from cptlaw.forecasting.scores.rollouts import ModelCut, carrier_in, folds_of, forecast_members
-from cptlaw.forecasting.scores.score_fit import ScoreFit
-from cptlaw.forecasting.scores.weights import Doubted, scale_of_losses, weighed
-from cptlaw.laws.score_law import Array, score_law
 from cptlaw.runs import Runs
 from cptlaw.runs.schema import mix_columns
 from cptlaw.schedules import SchedulesLike
+from cptlaw_scores.derived import fingerprint_of, with_derived
+from cptlaw_scores.joint import Joint, join
+from cptlaw_scores.laws.score_law import Array, score_law
+from cptlaw_scores.members import PlannedMember, ScoreMember
+from cptlaw_scores.rollouts import ModelCut, carrier_in, folds_of, forecast_members
+from cptlaw_scores.score_fit import ScoreFit
+from cptlaw_scores.weights import Doubted, scale_of_losses, weighed
 
 # Each is fitted anew in every rollout, and the fourth best loss seldom says what the first three do not.
 MOST_CARRIERS = 3

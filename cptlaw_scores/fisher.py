@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cptlaw.laws.score_law import Array, ScoreLaw
+from cptlaw_scores.laws.score_law import Array, ScoreLaw
 
 ROUNDS = 60
 SETTLED = 1e-7  # relative change of the objective at which a fit is left alone

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from cptlaw.errors import DataError, UsageError, did_you_mean
-from cptlaw.forecasting.scores.joint import MEAN, tasks_at
-from cptlaw.forecasting.scores.rows import appended
 from cptlaw.runs import Runs
+from cptlaw_scores.joint import MEAN, tasks_at
+from cptlaw_scores.rows import appended
 
 
 def with_means(table: Runs, names: Iterable[str]) -> Runs:

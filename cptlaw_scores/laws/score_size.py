@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cptlaw.laws.calculus import Letters, Value
-from cptlaw.laws.score_law import Axis, ScoreLaw, exp
+from cptlaw_scores.laws.score_law import Axis, ScoreLaw, exp
 
 
 class ScoreOfSize(ScoreLaw):

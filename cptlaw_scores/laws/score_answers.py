@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cptlaw.laws.score_sigmoid import ScoreSigmoidInLoss
+from cptlaw_scores.laws.score_sigmoid import ScoreSigmoidInLoss
 
 
 class ScoreThroughAnswers(ScoreSigmoidInLoss):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from cptlaw.laws.calculus import Letters, Value
-from cptlaw.laws.score_law import Axis, Reads, ScoreLaw, exp
+from cptlaw_scores.laws.score_law import Axis, Reads, ScoreLaw, exp
 
 
 class ScoreSigmoidInLoss(ScoreLaw):

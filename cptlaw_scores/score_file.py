@@ -9,9 +9,9 @@ import numpy as np
 
 from cptlaw.fitting.auto.auto_file import auto_from
 from cptlaw.fitting.fit_file import common_of, fit_from
-from cptlaw.forecasting.scores.members import ScoreMember
-from cptlaw.forecasting.scores.score_fit import ScoreFit
-from cptlaw.laws.score_law import score_law
+from cptlaw_scores.laws.score_law import score_law
+from cptlaw_scores.members import ScoreMember
+from cptlaw_scores.score_fit import ScoreFit
 
 
 def score_from(document: Mapping[str, Any], label: str) -> ScoreFit:

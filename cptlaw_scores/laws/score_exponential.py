@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cptlaw.laws.calculus import Letters, Value
-from cptlaw.laws.score_law import Axis, ScoreLaw, exp
+from cptlaw_scores.laws.score_law import Axis, ScoreLaw, exp
 
 
 class ScoreExponentialInLoss(ScoreLaw):

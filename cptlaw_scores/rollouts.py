@@ -14,10 +14,10 @@ from cptlaw.fitting.doubt import away_from_data, beyond_the_data, parameter_doub
 from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.solving.training_rows import TrainingRows
-from cptlaw.forecasting.scores.joint import LEAST_ROWS, Joint
-from cptlaw.forecasting.scores.members import PlannedMember
-from cptlaw.laws.score_law import Array
 from cptlaw.runs.schema import mix_columns
+from cptlaw_scores.joint import LEAST_ROWS, Joint
+from cptlaw_scores.laws.score_law import Array
+from cptlaw_scores.members import PlannedMember
 
 Mask = NDArray[np.bool_]
 

@@ -21,14 +21,14 @@ from cptlaw.fitting.saved import CountedRows, Saved
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
 from cptlaw.fitting.solving.student import t_quantile
 from cptlaw.fitting.uncertainty.answers import ForecastFrame
-from cptlaw.forecasting.scores.members import ScoreMember
-from cptlaw.forecasting.scores.weights import arcsine
 from cptlaw.laws.base import Role
 from cptlaw.laws.combined_law import CombinedLaw
-from cptlaw.laws.score_law import Array
 from cptlaw.result import Line, Table
 from cptlaw.runs.points import PointsLike, as_points
 from cptlaw.units import counted, format_percent, parse_probability
+from cptlaw_scores.laws.score_law import Array
+from cptlaw_scores.members import ScoreMember
+from cptlaw_scores.weights import arcsine
 
 LEAST_WEIGHT = 0.01  # of a member, below which the doubt about its loss moves the score too little to be computed
 HEAVY = 0.05  # weight of a member from which its scatter counts as that of the runs
@@ -86,6 +86,7 @@ class ScoreFit(CountedRows, Saved):
     rollouts: tuple[str, ...]
     provenance: Provenance
     skipped: tuple[str, ...] = ()
+    is_score_fit: ClassVar[bool] = True
     status: ClassVar[str] = "converged"  # Fisher scoring always ends at an optimum
     _cache: Cache = field(default_factory=dict)
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from cptlaw.findings import Finding
-from cptlaw.forecasting.scores.attempts import with_attempts
-from cptlaw.forecasting.scores.mean import members_of, with_means
-from cptlaw.forecasting.scores.rows import DERIVED
-from cptlaw.laws.base import Role
-from cptlaw.runs import Runs, read_runs
-from cptlaw.runs.table import RunsLike
+from cptlaw.runs import Runs
+from cptlaw_scores.attempts import with_attempts
+from cptlaw_scores.mean import members_of, with_means
+from cptlaw_scores.rows import DERIVED
 
 
 def with_derived(table: Runs, names: Iterable[str]) -> Runs:
@@ -31,17 +28,6 @@ def with_derived(table: Runs, names: Iterable[str]) -> Runs:
     """
     asked = list(dict.fromkeys(names))
     return with_means(with_attempts(table, [*asked, *(member for name in asked for member in members_of(name))]), asked)
-
-
-def resolve_score_or_eval(runs: RunsLike, on: str | None, role: Role | None = None) -> tuple[Runs, str, list[Finding]]:
-    """Return the runs as verbs take them, the eval that is meant (`Runs.resolve_eval`) and findings on repeated runs.
-
-    The eval has the role that it shows, is made of others where it is a derived score, and no run is there twice.
-    """
-    table = runs if isinstance(runs, Runs) else read_runs(runs)
-    on = table.resolve_eval(on, role)
-    table, copied = with_derived(table.with_inferred_role(on), [on]).without_copies()
-    return table, on, copied
 
 
 def fingerprint_of(table: Runs) -> str:

@@ -11,12 +11,12 @@ import pandas as pd
 
 from cptlaw.errors import DataError
 from cptlaw.findings import Finding
-from cptlaw.forecasting.scores.benchmarks import DEFAULT_ITEMS, chance_of, items_of_values
-from cptlaw.laws.score_law import Array
 from cptlaw.runs import Runs
 from cptlaw.runs.metrics import BITS_PER_BYTE, metric_of
 from cptlaw.runs.schema import mix_columns
 from cptlaw.units import format_percent
+from cptlaw_scores.benchmarks import DEFAULT_ITEMS, chance_of, items_of_values
+from cptlaw_scores.laws.score_law import Array
 
 INPUTS = ("n_params", "tokens", "replay", "ptpp", "lr_peak", "lr_pretrain", "flops")
 DIGITS = 9  # to which tokens of one model may differ between its evals

@@ -15,9 +15,9 @@ from cptlaw.fitting.folds import split
 from cptlaw.fitting.uncertainty.answers import AnswerFrame
 from cptlaw.forecasting.comparing.coverage import inside
 from cptlaw.forecasting.comparing.hold_out import HowToCompare
-from cptlaw.forecasting.scores.fit_scores import fit_scores
 from cptlaw.result import Progress, Result, Table, plain
 from cptlaw.runs import Runs
+from cptlaw_scores.fit_scores import fit_scores
 
 BASELINE = "score-flat"  # nothing moves: what every law has to beat
 SHOWN = ("law", "mae_points", "bias_points", "covered", "half_width", "n_fit", "n_test")

@@ -9,11 +9,11 @@ import pandas as pd
 
 from cptlaw.errors import join_names
 from cptlaw.findings import Finding, by_severity
-from cptlaw.forecasting.scores.joint import BELOW, Joint, join, rank_correlation
-from cptlaw.laws.score_law import Array
 from cptlaw.result import Line, Result, Table
 from cptlaw.runs import Runs
 from cptlaw.units import format_percent
+from cptlaw_scores.joint import BELOW, Joint, join, rank_correlation
+from cptlaw_scores.laws.score_law import Array
 
 MONOTONE = 0.6  # rank correlation of a score with its loss, below which it does not follow the loss
 ABOVE = 2.0  # standard errors above chance that the best models must reach

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from cptlaw.fitting.learned.links import link_prior
-from cptlaw.forecasting.scores.fisher import LinkPrior, Posterior, Tasks, best_of_starts, maximise
-from cptlaw.laws.score_law import Array, ScoreLaw
+from cptlaw_scores.fisher import LinkPrior, Posterior, Tasks, best_of_starts, maximise
+from cptlaw_scores.laws.score_law import Array, ScoreLaw
 
 ROUNDS = 8
 STARTS = 5

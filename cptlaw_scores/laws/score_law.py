@@ -8,8 +8,11 @@ in complex numbers as well as in real ones, so that its exact derivatives follow
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -181,7 +184,10 @@ def score_law(spec: str | ScoreLaw | type[ScoreLaw]) -> ScoreLaw:
 
 def known_score_laws() -> Sequence[str]:
     """Return the names of all laws of scores, the built-in ones loaded."""
-    len(LAWS)  # imports every file of this folder
+    folder = Path(__file__).parent
+    for module in pkgutil.iter_modules([str(folder)], "cptlaw_scores.laws."):
+        importlib.import_module(module.name)
+    len(LAWS)  # loads those of other packages
     return list(SCORE_LAWS)
 
 

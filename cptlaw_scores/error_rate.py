@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -12,10 +13,10 @@ from cptlaw.findings import Finding
 from cptlaw.fitting.cached import Cache
 from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.fitting.provenance import Provenance
-from cptlaw.forecasting.scores.score_fit import ScoreFit
 from cptlaw.laws.combined_law import CombinedLaw
-from cptlaw.laws.score_law import Array
 from cptlaw.runs.points import PointsLike
+from cptlaw_scores.laws.score_law import Array
+from cptlaw_scores.score_fit import ScoreFit
 
 LEAST = 1e-9
 
@@ -24,6 +25,7 @@ LEAST = 1e-9
 class ErrorRate(Forecaster):
     """The share of items that are answered wrongly; it forecasts like a fitted loss."""
 
+    is_error_rate: ClassVar[bool] = True
     score: ScoreFit
     role: str = "other"
     _cache: Cache = field(default_factory=dict)

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from cptlaw.fitting.learned.links import usual_growth
-from cptlaw.forecasting.scores.joint import Joint
-from cptlaw.forecasting.scores.members import PlannedMember
-from cptlaw.forecasting.scores.rollouts import Carried, ModelCut, Rolled
-from cptlaw.laws.score_law import Array
+from cptlaw_scores.joint import Joint
+from cptlaw_scores.laws.score_law import Array
+from cptlaw_scores.members import PlannedMember
+from cptlaw_scores.rollouts import Carried, ModelCut, Rolled
 
 SHARPNESS = 4.0  # weights go as this power of the error
 COMMON = 6.0  # rollouts that the errors of all tasks count as beside a task's own ..

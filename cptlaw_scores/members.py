@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cptlaw.forecasting.scores.fisher import Tasks
-from cptlaw.forecasting.scores.joint import Joint
-from cptlaw.forecasting.scores.pooling import Pooled, fit_pooled
 from cptlaw.laws.combined_law import AnyLaw
-from cptlaw.laws.score_law import LEAST, Array, ScoreLaw
+from cptlaw_scores.fisher import Tasks
+from cptlaw_scores.joint import Joint
+from cptlaw_scores.laws.score_law import LEAST, Array, ScoreLaw
+from cptlaw_scores.pooling import Pooled, fit_pooled
 
 # Losses at the rows of a table, (n,), by eval.
 Losses = Mapping[str, Array]

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from cptlaw.errors import DataError
-from cptlaw.forecasting.scores.joint import tasks_at
-from cptlaw.forecasting.scores.rows import appended
-from cptlaw.laws.score_law import Array
 from cptlaw.runs import Runs
+from cptlaw_scores.joint import tasks_at
+from cptlaw_scores.laws.score_law import Array
+from cptlaw_scores.rows import appended
 
 NAME = re.compile(r"(.+):pass@([1-9]\d*)")
 METRIC = re.compile(r"pass@(\d+)")
