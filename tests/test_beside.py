@@ -51,6 +51,7 @@ def test_the_core_works_without_it(absent):
     assert "chinchilla" in done.stdout
 
 
+@pytest.mark.dear("a process of its own, with fits")
 def test_the_core_works_alone():
     done = run(BESIDE, MORE + FIRST)
     assert done.returncode == 0, done.stderr

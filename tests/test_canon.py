@@ -6,6 +6,7 @@ import canon
 import pytest
 
 
+@pytest.mark.dear("the mechanism itself, once")
 @pytest.mark.parametrize("name", canon.MECHANISMS)
 def test_it_answers_as_it_did(name):
     before = json.loads(canon.TABLE.read_text(encoding="utf-8"))[name]

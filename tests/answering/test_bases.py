@@ -227,6 +227,7 @@ def test_a_mixture_of_experts_costs_what_its_active_parameters_do(tmp_path):
 KEYS = ("tokens", "flops", "gpu_hours")
 
 
+@pytest.mark.dear("an answer with next runs")
 def test_next_runs_of_a_mixture_of_experts_cost_what_its_active_parameters_do():
     asked = {"ptpp": 558, "tokens": "4M", "max_forgetting": "25%"}
     found = cl.answer(cl.examples.load("en-fr-pilot"), n_params=124_672, n_active=12_467, **asked)

@@ -33,6 +33,7 @@ def weighty(plan):
     return {finding.code for finding in plan.findings if finding.severity != "info"}
 
 
+@pytest.mark.dear("averages of both losses")
 def test_one_percent_more_of_any_input_moves_little(fits):
     """280 for 279 tokens per parameter once moved the replay by ten points, and 124.7K for 124,672 by nine."""
     compared = 0

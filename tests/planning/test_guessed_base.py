@@ -50,6 +50,7 @@ def test_the_warning_says_how_much(guessed):
     assert "3.5 points" in note.message
 
 
+@pytest.mark.dear("averages with base models")
 def test_a_measured_base_model_has_none(runs):
     measured = cl.answer(runs, **ASKED)
     assert measured.forgetting_hi == pytest.approx(measured.source_loss_hi / measured.base_source_loss - 1)
@@ -72,6 +73,7 @@ def test_the_covariance_of_a_forecast_is_its_interval(runs):
     assert covariance[1, 2] > covariance[0, 1] > 0
 
 
+@pytest.mark.dear("averages with and without base models")
 def test_what_is_said_of_a_guess_is_what_a_measured_base_model_takes_away():
     """It was: "uncertain by 0 points"; studies know the change of a model whose own loss no run of it tells."""
     of = "run in ('30k-p62-s0-french-r0.25-constant-lr0.003', '204k-p31-s0-french-r0.1-constant-lr0.0011', {})"

@@ -260,6 +260,7 @@ def test_real_risk(pilot):
     assert tokens[-1] > point.tokens
 
 
+@pytest.mark.dear("a grid of plans under risk")
 @pytest.mark.parametrize(("forgetting", "loss", "feasible"), [(0.21, 1.8, False), (0.24, 1.85, True)])
 def test_real_risk_is_that_of_a_grid(pilot, forgetting, loss, feasible):
     """Shares within the fitted ones, judged by the same intervals at each point, without a search."""

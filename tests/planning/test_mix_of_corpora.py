@@ -143,6 +143,7 @@ def test_a_risk_costs_and_holds(noisy):
     assert sure.losses["math"]["loss_lo"] < sure.losses["math"]["loss"] < sure.losses["math"]["loss_hi"]
 
 
+@pytest.mark.dear("mixes of corpora at risk")
 def test_where_nothing_keeps_the_limits_the_plan_says_what_blocks(fits):
     best = cl.plan.mix(fits, minimise={"math": 1}, **ASKED)
     plan = cl.plan.mix(fits, minimise={"code": 1}, max_loss={"math": best.value - 0.01}, **ASKED)

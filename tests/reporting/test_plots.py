@@ -8,6 +8,7 @@ import pytest
 from facts import refused
 
 import cptlaw as cl
+from cptlaw import plugins
 from cptlaw.errors import install_command
 from cptlaw.laws import describe, law
 from cptlaw_curves.forecasting.shift import ShiftFit
@@ -130,7 +131,8 @@ def test_answers_show_themselves_in_a_notebook(runs, target):
 def test_tab_completion_shows_public_names_only(place):
     module = getattr(cl, place) if place else cl
     names = dir(module)
-    joined = [] if place else ["app", "export", "merge", "sweep"]  # of the packages beside the core
+    beside = {"": plugins.FUNCTIONS, "plan": plugins.PLANS}  # of the packages beside the core
+    joined = plugins.plugin_entries(beside[place]) if place in beside else {}
     assert names == sorted([*module.__all__, *joined])
     assert not [name for name in names if name.startswith("_")]
     for name in names:

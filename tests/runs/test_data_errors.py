@@ -201,6 +201,7 @@ def test_measured_tables_have_no_errors(table):
         assert not some.any() or errors(runs.keep(some)) == set()
 
 
+@pytest.mark.dear("an answer from runs")
 def test_an_error_stops_an_answer_and_anyway_goes_on(frame, tmp_path, capsys):
     source = frame["eval"] == "source"
     frame = frame.assign(loss=frame["loss"].where(~source, 2.2))
@@ -224,6 +225,7 @@ def test_check_names_errors_first(frame):
     assert (found[0].code, found[0].severity) == ("equal-evals", "error")
 
 
+@pytest.mark.dear("a plan from a run")
 def test_one_run_is_a_plan_where_studies_speak_of_others(frame):
     run = frame.loc[frame["tokens"] > 0, "run"].iloc[0]
     alone = frame[(frame["run"] == run) | (frame["tokens"] == 0)]

@@ -76,6 +76,7 @@ def test_a_column_that_is_not_what_it_looks_like_is_answered_with_one_value():
     assert frame["rehearsal_p"].nunique() == 4
 
 
+@pytest.mark.nightly
 def test_an_answer_from_a_tracker_is_that_from_the_runs_table(capsys):
     asked = ["--n-params", "500M", "--ptpp", "100", "--tokens", "2B", "--max-forgetting", "10%", "--json"]
     found = []

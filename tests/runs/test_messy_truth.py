@@ -85,6 +85,7 @@ def test_whatever_a_setting_is_called_no_answer_ignores_it(seed):
     assert name in str(refused.value)
 
 
+@pytest.mark.dear("two answers from runs")
 def test_an_answer_after_the_replies_is_that_from_the_truth(tmp_path, capsys):
     table = next(table for table in TABLES if table.name == "all_at_once.csv")
     path = tmp_path / table.name

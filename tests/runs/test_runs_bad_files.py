@@ -301,6 +301,7 @@ def test_a_field_of_megabytes_is_refused_before_it_is_parsed(tmp_path, monkeypat
         assert lacks(message, "runs.csv, row 3", what, "more than 0.001 MB") == []
 
 
+@pytest.mark.dear("a sheet of a million rows")
 def test_a_cell_in_the_last_corner_of_a_sheet_fills_no_memory(tmp_path):
     """A file of 5 KB would be 1,048,576 rows of 16,384 cells."""
     openpyxl = pytest.importorskip("openpyxl")

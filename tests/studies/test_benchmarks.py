@@ -72,6 +72,7 @@ def test_curve_fits(tmp_path: Path) -> None:
         assert "| multi-power, 25M |" in run("curve_fits", "--quick", "--data", str(PUBLIC))
 
 
+@pytest.mark.nightly
 def test_growth() -> None:
     printed = run("growth", "--quick")
     assert [line.split(" | ")[0].strip("| ") for line in printed.splitlines()[2:]] == [
@@ -139,6 +140,7 @@ def test_unfinished_runs_of_public_curves() -> None:
     assert np.average(found["held"], weights=found["n"]) >= 75
 
 
+@pytest.mark.nightly
 def test_unfinished_runs_without_the_public_curves(tmp_path: Path) -> None:
     assert not run("unfinished_runs", "--only", "nine", "--data", str(tmp_path)).strip()
 

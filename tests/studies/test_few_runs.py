@@ -17,6 +17,7 @@ def few_runs():
     return few_runs
 
 
+@pytest.mark.dear("a study in small")
 def test_a_small_version_asks_other_base_models_under_other_numbers(few_runs):
     judge = few_runs.Judge.of(1, None, ("docs-to-manuals",))
     (draw,) = judge.all_draws["docs-to-manuals"]
@@ -35,6 +36,7 @@ def test_a_small_version_asks_other_base_models_under_other_numbers(few_runs):
     assert (narrower < width).all()
 
 
+@pytest.mark.nightly
 def test_more_runs_are_of_a_third_of_the_base_models_and_others_are_asked(few_runs):
     judge = few_runs.Judge.of(1, None, ("docs-to-manuals",), few_runs.BETWEEN)
     (draw,) = judge.all_draws["docs-to-manuals"]

@@ -12,6 +12,7 @@ import cptlaw as cl
 from studies.harness import spread
 
 
+@pytest.mark.nightly
 def test_table_four_holds_out_every_pair_of_ratios(named_study):
     script = named_study("dcpt_real_runs")
     runs = cl.examples.load("domains").where('domain == "french" and n_params < 31000')

@@ -20,6 +20,7 @@ def test_comments_docstrings_and_layout_are_no_code():
     assert digest(bare) != digest(bare.replace(".2f", ".3f"))
 
 
+@pytest.mark.dear("it reads every module")
 def test_a_study_depends_on_what_it_imports_and_on_names_of_the_front_door():
     found = provenance.modules("studies.forecasts.what_holds")
     assert {"cptlaw_curves.forecasting", "cptlaw.examples", "cptlaw.runs", "studies.harness"} <= found

@@ -75,6 +75,7 @@ def simulated():
     return cl.read_runs(simulate.ptpp_runs(noise=0.0))
 
 
+@pytest.mark.nightly
 def test_equal_fits_are_found_by_walking_where_the_starts_see_one(script):
     """Form 1 on budgets 15 and 31 ends on a bound, all starts agree, and fits as good err by much less."""
     runs = cl.examples.load("en-fr-pilot")
@@ -120,6 +121,7 @@ def test_another_table_can_be_studied(script, simulated):
     assert not set(study.anchor_runs()) & set(anchored.rows["run"])
 
 
+@pytest.mark.dear("equal fits are found by many starts")
 def test_equal_fits_leave_a_law_open(script, simulated):
     study = script.Study(simulated, "replay in (0.1, 0.25, 0.5)", resamples=20, every=1000, held_values=2, starts=8)
     open_form = script.forecast(study, "ptpp-gated-floor", "target", False)
