@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from cptlaw.errors import NotInstalledError
 
@@ -33,7 +32,7 @@ def plugin_entries(group: str) -> dict[str, metadata.EntryPoint]:
     return result
 
 
-def load(entry: metadata.EntryPoint, called: str) -> Any:
+def load(entry: metadata.EntryPoint, called: str) -> object:
     """Return what an entry point names.
 
     Raises
@@ -42,6 +41,7 @@ def load(entry: metadata.EntryPoint, called: str) -> Any:
         If it needs what is not installed.
     """
     try:
-        return entry.load()
+        found: object = entry.load()
     except ImportError as error:
         raise NotInstalledError(f"{called} cannot be loaded: {error}. Install what it needs.") from None
+    return found

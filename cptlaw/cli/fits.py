@@ -39,9 +39,9 @@ def _given(law_name: str, params: str, on: str, note: str, output: str, force: b
 @click.option("--note", default="")
 @options.output("FIT", "FIT.json", "Keep them in a file.", required=True)
 @options.as_json
-def given(**asked: Any) -> None:
+def given(law_name: str, params: str, on: str, note: str, output: str, force: bool) -> None:
     """Keep parameters; the old spelling of cptlaw fit --params."""
-    _given(**asked)
+    _given(law_name, params, on, note, output, force)
 
 
 @click.command(cls=Grouped)

@@ -86,11 +86,5 @@ class CriticalPoint(KnownRun, total=False):
     peak: Annotated[Quantity, amount("2e-4", "The constant rate of CPT. [default: the peak of pre-training]", "LR")]
 
 
-SCENARIOS.update(
-    {
-        "schedule": ScheduleOfRun,
-        "whole-schedule": WholeSchedule,
-        "turning-length": TurningLength,
-        "critical-point": CriticalPoint,
-    }
-)
+SCENARIOS |= {"schedule": ScheduleOfRun, "whole-schedule": WholeSchedule}
+SCENARIOS |= {"turning-length": TurningLength, "critical-point": CriticalPoint}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext, suppress
@@ -153,14 +154,8 @@ def _split_names(given: str | Iterable[str] | None) -> list[str]:
     """Return the names of splits; in one text commas part them, and stand in some of them."""
     if not isinstance(given, str):
         return _names(given)
-    known, names = set(_known_splits()), [""]
-    for part in given.split(","):
-        longer = f"{names[-1]},{part}".strip()
-        if any(name.startswith(longer) for name in known):
-            names[-1] = longer
-        else:
-            names.append(part.strip())
-    return [name for name in names if name]
+    known = "|".join(re.escape(name) for name in sorted(_known_splits(), key=len, reverse=True))
+    return [name.strip() for name in re.findall(rf"(?:{known})(?=\s*(?:,|$))|[^,\s][^,]*", given)]
 
 
 def _chosen(names: list[str]) -> Iterator[Split]:

@@ -4,6 +4,7 @@ import pytest
 from facts import refused
 
 import cptlaw as cl
+import cptlaw_curves.planning.scenario  # noqa: F401 - it declares four more
 from cptlaw.planning.scenario import SCENARIOS, AnswerQuestion, as_words, options_of, read_scenario
 from cptlaw.units import Share
 
