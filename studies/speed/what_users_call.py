@@ -69,6 +69,13 @@ def works(folder: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "README's answer", lambda: cl.answer(runs, **README)
     yield "a second question to the same table", lambda: cl.answer(runs, **README | {"max_forgetting": "30%"})
     files = [folder / f"{role}.json" for role in ("target", "source")]
+    few = runs.where("n_params < 50000 and ptpp == 31 and replay in (0.1, 0.25, 0.5)")
+    yield "an answer from few runs", lambda: cl.answer(few, **README)
+    told: dict[str, Any] = {"n_params": "8B", "ptpp": 1875, "target_tokens": "20B", "shift": "language"}
+    yield "an answer without runs", lambda: cl.answer(**told)
+    yield "check before a fit", lambda: cl.check(runs, on="target")
+    yield "next runs for a forecast", lambda: cl.plan.suggest("ptpp-floor", runs, on="target", at=POINT, budget=1e13)
+    yield "a report from an answer", lambda: cl.answer(runs, **README).to_html()
     yield "both losses fitted and kept", lambda: [cl.fit(runs, on=one.stem).save(one) for one in files]
     yield "a forecast from files", lambda: [cl.load_fit(one).forecast(POINT) for one in files]
     yield "a plan from files", lambda: cl.plan.trade_off(*map(cl.load_fit, files), **README)
