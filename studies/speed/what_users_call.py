@@ -75,7 +75,7 @@ def works(folder: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "an answer without runs", lambda: cl.answer(**told)
     yield "check before a fit", lambda: cl.check(runs, on="target")
     yield "next runs for a forecast", lambda: cl.plan.suggest("ptpp-floor", runs, on="target", at=POINT, budget=1e13)
-    yield "a report from an answer", lambda: cl.answer(runs, **README).to_html()
+    yield "a report from an answer", lambda: cl.answer(runs, **README).report(folder / "answer.html")
     yield "both losses fitted and kept", lambda: [cl.fit(runs, on=one.stem).save(one) for one in files]
     yield "a forecast from files", lambda: [cl.load_fit(one).forecast(POINT) for one in files]
     yield "a plan from files", lambda: cl.plan.trade_off(*map(cl.load_fit, files), **README)
