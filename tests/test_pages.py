@@ -25,6 +25,7 @@ run_pages = load("run_pages")
 Session = run_pages.Session
 
 
+@pytest.mark.dear("a page runs all that it shows")
 @pytest.mark.parametrize("page", run_pages.pages(), ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_a_page_shows_what_its_code_does(page):
     """`python docs/run_pages.py --write PAGE` writes what the code prints; read it before you keep it."""

@@ -21,6 +21,7 @@ POINTS = pd.DataFrame(
 )
 
 
+@pytest.mark.dear("a question asked in several ways")
 @pytest.mark.parametrize("place", PLACES)
 def test_the_same_question_has_the_same_answer(place):
     found = [*cases(range(CHANGES * place, CHANGES * (place + 1)), SEED)]

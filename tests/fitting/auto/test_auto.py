@@ -213,6 +213,7 @@ def test_one_fitted_size_makes_the_next_neither_too_good_nor_too_sure() -> None:
     assert (outside > 0.1 * np.log(203952 / 124672)).all()
 
 
+@pytest.mark.dear("an average by several seeds")
 def test_no_seed_moves_a_fit_that_priors_inform() -> None:
     """From these three runs two optima have one probability; which came first moved the loss by .06 of its interval."""
     table = few_runs()
