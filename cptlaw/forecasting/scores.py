@@ -59,9 +59,12 @@ def resolve_score_or_eval(runs: RunsLike, on: str | None, role: Role | None = No
     The eval has the role that it shows, is made of others where it is a derived score, and no run is there twice.
     """
     table = runs if isinstance(runs, Runs) else read_runs(runs)
-    on = table.resolve_eval(on, role)
-    table, copied = with_derived(table.with_inferred_role(on), [on]).without_copies()
-    return table, on, copied
+    if (key := ("resolved", on, role)) not in table.memo:  # once: what is known of its rows is kept with it
+        name = table.resolve_eval(on, role)
+        whole, copied = with_derived(table.with_inferred_role(name), [name]).without_copies()
+        table.memo[key] = whole, name, copied
+    whole, name, copied = table.memo[key]
+    return whole, name, list(copied)
 
 
 def with_derived(table: Runs, names: Iterable[str]) -> Runs:
