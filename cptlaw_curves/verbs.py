@@ -58,9 +58,11 @@ def schedule(context: click.Context, /, find: str, output: str | None, force: bo
     scenario, needed = FINDS[find]
     fits = {side: asked.pop(side) for side in ("target", "source")}
     given = {name for name in asked if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE}
-    foreign = sorted(given - options_of(scenario).keys()) + ["output"] * bool(output and find != "whole-schedule")
+    foreign = sorted(given - options_of(scenario).keys())
+    takes = [name for name, (one, _) in FINDS.items() if foreign and foreign[0] in options_of(one)]
+    if output and find != "whole-schedule":
+        foreign, takes = ["output"], ["whole-schedule"]
     if foreign:
-        takes = [name for name, (one, _) in FINDS.items() if foreign[0] in {*options_of(one), "output"}]
         raise UsageError(f"--{foreign[0].replace('_', '-')} is not asked for a {find}; --find {takes[-1]} takes it.")
     lacking = [side for side in needed if fits[side] is None]
     if lacking:

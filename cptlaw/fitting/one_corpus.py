@@ -21,8 +21,8 @@ class AcrossDomains(Protocol):
 
     corpus: str
 
-    def of_corpus(self, name: str, table: pd.DataFrame) -> Law:
-        """Return the law of one corpus, with the coefficients that a table measures."""
+    def of_corpus(self, domain: str, fitted: pd.DataFrame) -> Law:
+        """Return the law of one corpus, with the coefficients that its fitted rows measure."""
 
 
 def fit_of_corpus(fit: Fitted, domain: str | None) -> Fitted:

@@ -25,6 +25,8 @@ else:
 
     class _Door:
         def __getattr__(self, name: str) -> object:
+            if name.startswith("__"):  # whoever looks at the door does not open it
+                raise AttributeError(name)
             entry = plugin_entries(SCORES).get("scores")
             if entry is None:
                 raise NotInstalledError("scores of benchmarks cannot be fitted: no package of them is installed.")
@@ -59,11 +61,10 @@ def resolve_score_or_eval(runs: RunsLike, on: str | None, role: Role | None = No
     The eval has the role that it shows, is made of others where it is a derived score, and no run is there twice.
     """
     table = runs if isinstance(runs, Runs) else read_runs(runs)
-    if (key := ("resolved", on, role)) not in table.memo:  # once: what is known of its rows is kept with it
-        name = table.resolve_eval(on, role)
-        whole, copied = with_derived(table.with_inferred_role(name), [name]).without_copies()
-        table.memo[key] = whole, name, copied
-    whole, name, copied = table.memo[key]
+    name = table.resolve_eval(on, role)
+    if (key := ("resolved", name)) not in table.memo:  # once: what is known of its rows is kept with it
+        table.memo[key] = with_derived(table.with_inferred_role(name), [name]).without_copies()
+    whole, copied = table.memo[key]
     return whole, name, list(copied)
 
 

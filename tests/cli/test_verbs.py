@@ -244,6 +244,7 @@ def test_example(call):
     ("arguments", "words"),
     [
         (["fti"], "Did you mean 'fit'"),
+        (["plan", "schedule", "--target", "t.json", "-o", "lr.csv"], "--find whole-schedule"),
         (["fit"], "Missing argument"),
         (["fit", PILOT], "on= (--on EVAL), one of source, target"),
         (["fit", PILOT, "--on", "target", "--tie", "alpha,beta"], "law auto fits several"),
