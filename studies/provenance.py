@@ -22,6 +22,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,8 @@ COSTS = (5, 15, 30, QUICK, 120, 300, 600, 1800, 3600, 7200, 14400, 43200)
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
 # What writes results changes none of their values, nor what reads spreadsheets, which no table of a study is.
 IGNORED = {"cptlaw", "cptlaw.runs.spreadsheet", "studies", "studies.__main__", "studies.provenance", "studies.remake"}
+# Who asks entry points, and for what.
+ASKS = {"cptlaw.laws.registry": LAWS, "cptlaw.planning": PLANS, "cptlaw.forecasting.scores": SCORES}
 SYNTAX_LEFT_OUT = ("ctx", "kind", "type_comment", "type_ignores")
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 _opened: set[str] = set()
@@ -82,8 +85,23 @@ def _tree(module: str) -> ast.Module:
 
 @functools.cache
 def _digest(module: str) -> str:
-    tree = ast.parse(_files()[module].read_text(encoding="utf-8"))
-    return hashlib.sha256(json.dumps(plain(tree)).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(plain(_tree(module))).encode()).hexdigest()
+
+
+@functools.lru_cache(maxsize=1)
+def _homes() -> Mapping[str, str]:
+    """Return name of `cptlaw` -> module in which it lives, those of the packages beside among them."""
+    return cptlaw._HOMES | {name: _module_of(entry) for name, entry in plugin_entries(FUNCTIONS).items()}
+
+
+def _module_of(entry: EntryPoint) -> str:
+    return entry.value.partition(":")[0]
+
+
+@functools.lru_cache(maxsize=1)
+def _learned_digests() -> list[str]:
+    """Return a line for each file of what was learned, which counts as code."""
+    return [f"{path.name} {_short(path.read_bytes())}" for path in sorted((ROOT / "cptlaw").rglob("*.json"))]
 
 
 def _running(node: ast.AST) -> Iterator[ast.AST]:
@@ -103,13 +121,8 @@ def imported(module: str) -> frozenset[str]:
     if module != "cptlaw" and "import_module(" in known[module].read_text(encoding="utf-8"):
         folder = module if known[module].name == "__init__.py" else module.rpartition(".")[0]
         found |= {name for name in known if name.startswith(f"{folder}.")}
-    beside = {
-        "cptlaw.laws.registry": LAWS,
-        "cptlaw.planning": PLANS,
-        "cptlaw.forecasting.scores": SCORES,
-    }  # who asks entry points, and for what
-    if module in beside:
-        found |= {entry.value.partition(":")[0] for entry in plugin_entries(beside[module]).values()}
+    if module in ASKS:
+        found |= {_module_of(entry) for entry in plugin_entries(ASKS[module]).values()}
     packages = {".".join(parts[:end]) for parts in (name.split(".") for name in found) for end in range(1, len(parts))}
     return frozenset((found | packages) & known.keys() - IGNORED - {module})
 
@@ -117,8 +130,7 @@ def imported(module: str) -> frozenset[str]:
 def _named(module: str) -> set[str]:
     """Return what the imports of a module name, ours or not, and the homes of what it takes from `cptlaw`."""
     known, found, doors = _files(), set(), set()
-    beside = {name: entry.value.partition(":")[0] for name, entry in plugin_entries(FUNCTIONS).items()}
-    homes: Mapping[str, str] = cptlaw._HOMES | beside
+    homes = _homes()
     for node in _running(_tree(module)):
         if isinstance(node, ast.Import):
             found |= {one.name for one in node.names}
@@ -146,8 +158,7 @@ def modules(study: str) -> frozenset[str]:
 def code(study: str) -> str:
     """Return the digest of the code on which a study depends, itself left out; what was learned counts as code."""
     lines = [f"{name} {_digest(name)}" for name in sorted(modules(study) - {study})]
-    lines += [f"{path.name} {_short(path.read_bytes())}" for path in sorted((ROOT / "cptlaw").rglob("*.json"))]
-    return _short("\n".join(lines).encode())
+    return _short("\n".join([*lines, *_learned_digests()]).encode())
 
 
 def own_code(study: str) -> str:
@@ -247,11 +258,11 @@ def numbers_in(value: Any) -> Iterator[float]:
         yield float(value)
 
 
-def moved(old: Sequence[float | None], new: Sequence[float]) -> str:
-    """Return by how much a probe's numbers moved, as text; empty where what is printed of them would not."""
+def moved(old: Sequence[float | None], new: Sequence[float | None]) -> str:
+    """Return by how much numbers moved, as text; empty where what is printed of them would not. None is missing."""
     if len(old) != len(new):
         return f"the probe gave {len(old)} numbers, and gives {len(new)}"
-    pairs = [(np.nan if a is None else a, b) for a, b in zip(old, new, strict=True)]
+    pairs = [(np.nan if a is None else a, np.nan if b is None else b) for a, b in zip(old, new, strict=True)]
     beyond = [(a, b) for a, b in pairs if not _alike(a, b, PRINTED)]
     if not beyond:
         return ""
@@ -325,10 +336,10 @@ def look(held: Mapping[str, Any], stamp: Mapping[str, str]) -> dict[str, str]:
         for name, digest in tables.items()
         if digest != held["data"][name] and not (digest is None and name.startswith("..")) and not _learned(name)
     ]
-    if changed:
-        return now | {"moved": f"changed: {', '.join(changed)}"}
-    if stamp.get("own") != now["own"]:
-        return {**now, "own": stamp.get("own", ""), "moved": "the study itself was edited"}
+    edited = stamp.get("own") != now["own"]
+    if changed or edited:  # no code is noted: once both are as they were, the probe is asked again
+        why = f"changed: {', '.join(changed)}" if changed else "the study itself was edited"
+        return {"code": "", "own": stamp.get("own", ""), "moved": why}
     if stamp.get("code") == now["code"]:
         return dict(stamp)
     numbers = probed(study)

@@ -91,11 +91,6 @@ def numbers(name: str) -> list[float | None]:
     return [None if one != one else one for one in provenance.numbers_in(MECHANISMS[name]())]
 
 
-def moved(before: list[float | None], now: list[float | None]) -> str:
-    """Return by how much a mechanism moved, as text; empty where what is printed of it would not."""
-    return provenance.moved(before, [float("nan") if one is None else one for one in now])
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true")
@@ -103,7 +98,9 @@ if __name__ == "__main__":
     old = json.loads(TABLE.read_text(encoding="utf-8")) if TABLE.exists() else {}
     today = {name: numbers(name) for name in MECHANISMS}
     for name, now in today.items():
-        told = moved(old.get(name, []), now) or ("as it was" if old[name] == now else "moved, but prints alike")
+        told = provenance.moved(old.get(name, []), now) or (
+            "as it was" if old[name] == now else "moved, but prints alike"
+        )
         print(f"{name:16} {told}")
     if asked.write:
         lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(now)}" for name, now in today.items())

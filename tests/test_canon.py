@@ -5,12 +5,14 @@ import json
 import canon
 import pytest
 
+from studies import provenance
+
 
 @pytest.mark.dear("the mechanism itself, once")
 @pytest.mark.parametrize("name", canon.MECHANISMS)
 def test_it_answers_as_it_did(name):
     before = json.loads(canon.TABLE.read_text(encoding="utf-8"))[name]
-    moved = canon.moved(before, canon.numbers(name))
+    moved = provenance.moved(before, canon.numbers(name))
     assert moved == "", "`python tests/canon.py --write`, where this is meant; the commit says what moved, and why"
 
 

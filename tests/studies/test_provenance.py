@@ -71,8 +71,13 @@ def test_a_file_is_out_of_date_once_its_study_or_its_data_has_changed(held, stam
     edited = provenance.look(held, stamp | {"own": "000000000000"})
     assert "edited" in edited["moved"]
     assert provenance.look(held, edited)["moved"] == edited["moved"]  # it is not forgotten when it is looked at again
+    whole = held["data"]["studies/measured/skills.csv"]
     held["data"]["studies/measured/skills.csv"] = "000000000000"
-    assert provenance.look(held, stamp)["moved"] == "changed: studies/measured/skills.csv"
+    changed = provenance.look(held, edited)
+    assert changed["moved"] == "changed: studies/measured/skills.csv"
+    held["data"]["studies/measured/skills.csv"] = whole
+    assert provenance.look(held, changed)["moved"] == edited["moved"]  # nor is the edit, beside a changed table
+    assert "moved" not in provenance.look(held, changed | {"own": stamp["own"]})  # as it was, it holds again
 
 
 def own_code_of(monkeypatch, tmp_path, text):
