@@ -112,12 +112,9 @@ def fit(runs: str | None, output: str | None, force: bool, params: str | None, n
         raise click.UsageError(f"{lacking}: fit takes a runs table, or --params with all parameters of a law.")
     if params is not None:
         if rest["law_name"] == "auto" or rest["on"] not in ("source", "target") or output is None:
-            raise UsageError(
-                "fit --params keeps a law's parameters: give --law NAME, --on source or target, and -o FILE."
-            )
+            raise UsageError("fit --params keeps a law: give --law NAME, --on source or target, and -o FILE.")
         return _given(rest["law_name"], params, rest["on"], note, output, force)
-    assert runs is not None
-    table = options.read_table(runs, rest)
+    table = options.read_table(str(runs), rest)
     fitted = cl.fit(runs=table, **rest)
     if output:
         fitted.save(output, force)
