@@ -44,6 +44,7 @@ def fit_small(command, tmp_path):
     return lambda *more: command(*words, *more)
 
 
+@pytest.mark.dear("two whole answers, one from kept fits and one without")
 def test_an_answer_from_kept_fits_is_that_of_fresh_ones(command, folder, tmp_path):
     examples.load("en-fr-pilot").where(ROWS).frame.to_csv(tmp_path / "runs.csv", index=False)
     words = ("answer", tmp_path / "runs.csv", *QUESTION)

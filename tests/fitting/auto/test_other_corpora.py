@@ -197,6 +197,7 @@ def test_base_losses_are_those_of_the_corpus_where_it_has_its_own(tables) -> Non
     assert sorted(fit.base["loss"]) == pytest.approx(sorted(expected.base["loss"]))
 
 
+@pytest.mark.dear("both losses, fitted beside other corpora and alone")
 def test_a_target_with_a_domain_beside_sources_without_is_fitted_alone(tables) -> None:
     frame = tables[0]
     of_target = (frame["eval"] == "target") | (frame["tokens"] == 0)
