@@ -1,7 +1,7 @@
 """Numbers of every mechanism that answers rest on, unrounded: a commit that moves one says by how much.
 
-    python tests/canon.py            by how much each mechanism moved against tests/canon.json
-    python tests/canon.py --write    and writes today's numbers there
+    python -m tests.canon            by how much each mechanism moved against tests/canon.json
+    python -m tests.canon --write    and writes today's numbers there
 
 Small tables of the package, one question a mechanism. `tests/test_canon.py` holds them to what prints alike, for weak
 fits end elsewhere on other processors; on one machine they are equal to the last bit but where code has moved them.

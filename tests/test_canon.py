@@ -13,7 +13,7 @@ from studies import provenance
 def test_it_answers_as_it_did(name):
     before = json.loads(canon.TABLE.read_text(encoding="utf-8"))[name]
     moved = provenance.moved(before, canon.numbers(name))
-    assert moved == "", "`python tests/canon.py --write`, where this is meant; the commit says what moved, and why"
+    assert moved == "", "`python -m tests.canon --write`, where this is meant; the commit says what moved, and why"
 
 
 def test_no_mechanism_is_kept_that_is_gone():

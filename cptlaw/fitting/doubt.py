@@ -16,14 +16,13 @@ from scipy import special
 from cptlaw.fitting.asked_rows import known_at
 from cptlaw.fitting.cached import Cache, cached, cached_in
 from cptlaw.fitting.curvature import covariance
-from cptlaw.fitting.members import Member
 from cptlaw.fitting.solving import columns
 from cptlaw.fitting.solving.huber import FLOOR_ROWS
 from cptlaw.fitting.solving.identifiability import jacobian
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
 from cptlaw.fitting.solving.problem import Problem
 from cptlaw.fitting.solving.student import t_quantile
-from cptlaw.fitting.uncertainty.discrepancy import Scale, distances, half_widths_at, unvaried, usual_rate
+from cptlaw.fitting.uncertainty.discrepancy import Scale, distances, half_widths_at, unvaried
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.inputs import AnyRows, Columns
 
@@ -32,14 +31,11 @@ from cptlaw.laws.inputs import AnyRows, Columns
 # Less where a law reads base models together with the runs of CPT: by the interval score of whole studies and of our
 # tables, where 97 % had lain inside. On ladders from scratch so little held .82 of a split that a half holds whole.
 AVERAGE_FORM_SHARE = {False: 0.5, True: 0.35}  # by `Law.reads_base_rows`
-# The doubt about parameters takes the forms for true. It counts a little less than in full, and is drawn towards what
-# the average erred by in its own rollouts; both chosen in the same way.
-OF_PARAMETERS, OF_ROLLOUTS = 0.8, 0.5
+OF_PARAMETERS = 0.8  # of the doubt about parameters, which takes the forms for true; chosen in the same way
 LEAST_WEIGHT = 0.01  # of a law at a point, below which its doubt is not computed
 OF_WEIGHT = 0.2  # of a law, from which the average is far out no surer than the law by itself
 FAR_FROM, FAR_TO = math.log(2.0), math.log(4.0)  # e-folds outside the data between which this sets in
 Centres = tuple[Array, Array, list[AnyRows | None]]
-HEAVY = 0.05  # weight from which the rate of a law counts in what is expected of rollouts
 
 
 def half_widths(
@@ -47,7 +43,6 @@ def half_widths(
     centres: Centres,
     coverage: float,
     *,
-    error_ratio: Array,
     far: Array,
     kept: Cache,
 ) -> tuple[Array, Array, Array]:
@@ -63,8 +58,6 @@ def half_widths(
         Weights and log losses of the laws at each row, (n, laws) each, and the rows as each law reads them.
     coverage
         Of the central interval.
-    error_ratio
-        By what factor the average errs in its rollouts, beside what is expected of them, (n,).
     far
         From 0 near the data to 1 far outside them, (n,).
     kept
@@ -76,7 +69,6 @@ def half_widths(
     normal = float(special.ndtri(0.5 + 0.5 * coverage))
     forms = normal**2 * np.sum(share * (centre - mean[:, None]) ** 2, axis=1)
     parameters, distance, own = (np.zeros(len(share)) for _ in range(3))
-    factor = (OF_PARAMETERS * error_ratio**OF_ROLLOUTS) ** 2
     for j, (fit, rows) in enumerate(zip(fits, readable, strict=True)):
         counted = np.flatnonzero(share[:, j] >= LEAST_WEIGHT)
         if rows is None or not len(counted):
@@ -84,7 +76,7 @@ def half_widths(
         part, weight = rows.take(counted), share[counted, j]
         spread = cached_in(kept, ("spread", j), partial(parameter_doubt, fit, part))
         away = cached_in(kept, ("away", j), partial(away_from_data, fit, part))
-        of_parameters = factor[counted] * (spread_quantile(fit, coverage) * spread) ** 2
+        of_parameters = (OF_PARAMETERS * spread_quantile(fit, coverage) * spread) ** 2
         of_distance = beyond_the_data(fit, away, coverage) ** 2
         parameters[counted] += weight * of_parameters
         distance[counted] += weight * of_distance
@@ -131,28 +123,6 @@ def spread_quantile(fit: LawOnRows, coverage: float) -> float:
     # The noise that the doubt is measured in has a floor worth some residuals, so that two runs are not one degree of
     # freedom: with one, intervals from two sizes were three times as wide as what was missed (studies/bench.md).
     return t_quantile(coverage, max(fit.n_blocks - 1, 1) + FLOOR_ROWS)
-
-
-def expected_in_rollouts(members: Sequence[Member], reach: Array, names: tuple[str, ...], noise: float) -> Array:
-    """Return the log error to be expected of an average in rollouts, (rollouts,).
-
-    Parameters
-    ----------
-    members
-        The laws with their weights.
-    reach
-        E-folds that each rollout goes outside what it fits, (rollouts, directions).
-    names
-        Of the directions.
-    noise
-        Spread of the residuals of the average.
-    """
-    heavy = [member for member in members if member.weight >= HEAVY] or list(members[:1])
-    weight = np.array([member.weight for member in heavy])
-    rates = [AVERAGE_FORM_SHARE[one.fit.law.reads_base_rows] * usual_rate(one.fit) / 100.0 for one in heavy]
-    rate = float(weight @ rates) / float(weight.sum())
-    values: Array = np.hypot(noise, rate * Scale.learned().reach(reach, names))
-    return values
 
 
 def away_from_data(fit: LawOnRows, frame: AnyRows) -> tuple[tuple[Array, Array], Array]:

@@ -7,7 +7,6 @@ parameters, what laws err by outside their data (distance), and the noise of one
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,8 +20,7 @@ from cptlaw.fitting.checking.assumed import assumed
 from cptlaw.fitting.checking.cuts import trained_rows
 from cptlaw.fitting.checking.distance import Direction, outside
 from cptlaw.fitting.checking.extrapolation import extrapolations
-from cptlaw.fitting.doubt import FAR_FROM, FAR_TO, Centres, expected_in_rollouts, half_widths
-from cptlaw.fitting.learned import left_out
+from cptlaw.fitting.doubt import FAR_FROM, FAR_TO, Centres, half_widths
 from cptlaw.fitting.point_covariance import PARTS, covariance_parts
 from cptlaw.fitting.rollouts import directions
 from cptlaw.fitting.saved import Saved
@@ -40,8 +38,6 @@ from cptlaw.units import format_percent, parse_probability
 
 if TYPE_CHECKING:
     from cptlaw.fitting.members import Member
-    from cptlaw.fitting.rollouts import Rollout
-    from cptlaw.fitting.weights import RolloutScores
 
 HalfWidths = tuple[Array, Array, Array, Array]  # of the forms, the parameters, the distance, the noise
 ANY_MIX = 0.5  # replay of base models' rows for laws that are infinite there, whose loss is then not used
@@ -57,10 +53,6 @@ class Fit(Saved):
         The eval that was fitted and its role.
     members
         The laws, the heaviest first, each with ``fit`` and ``weight``; one law is one member of weight 1.
-    scores
-        How they did in common rollouts, in the order of `members`; None where the rows alone were fitted.
-    folds
-        The common rollouts.
     data
         The fitted rows: run, inputs in raw units, loss.
     base
@@ -71,8 +63,6 @@ class Fit(Saved):
         Where the data came from: file, fingerprint, filter, kind of parameter count.
     """
 
-    scores: RolloutScores | None
-    folds: tuple[Rollout, ...]
     _cache: Cache
 
     if TYPE_CHECKING:  # values here would become the defaults of the dataclasses that derive from it
@@ -150,9 +140,7 @@ class Fit(Saved):
         return self._weights(rows, self._readable(rows))
 
     def _weights(self, frame: Columns, readable: Sequence[AnyRows | None]) -> Array:
-        away = self._outside(frame)
-        known = np.ones((len(frame), 1)) if self.scores is None else self.scores.weights(away)
-        share = known * np.array([rows is not None for rows in readable])
+        share = self._known_weights(frame) * np.array([rows is not None for rows in readable])
         for j, (fit, rows) in enumerate(zip(self.fits, readable, strict=True)):
             if rows is not None:  # at tokens = 0, say, only laws that are finite there count
                 for name in fit.law.diverges_at_zero:
@@ -161,6 +149,10 @@ class Fit(Saved):
                         share[np.asarray(rows[name]) <= 0, j] = 0.0
         values: Array = share / np.maximum(share.sum(axis=1, keepdims=True), 1e-300)
         return values
+
+    def _known_weights(self, frame: Columns) -> Array:
+        """Return what each law counts where all read the rows, (n, members)."""
+        return np.ones((len(frame), 1))
 
     def _outside(self, frame: Columns) -> Array:
         """Return how far rows lie outside the fitted ones, (n, directions), in e-folds."""
@@ -232,8 +224,7 @@ class Fit(Saved):
 
     def _half_widths(self, frame: Columns, coverage: float, last: Cache) -> HalfWidths:
         far = cached_in(last, "far", lambda: self._far(frame))
-        ratio = cached_in(last, "rollouts", lambda: self._error_ratio(frame, self._noise()[0]))
-        parts = half_widths(self.fits, self._centres(frame), coverage, error_ratio=ratio, far=far, kept=last)
+        parts = half_widths(self.fits, self._centres(frame), coverage, far=far, kept=last)
         return *parts, np.full(len(frame), self.scatter(coverage))
 
     def _far(self, frame: Columns) -> Array:
@@ -253,15 +244,6 @@ class Fit(Saved):
         expected = [(member.fit.options.restraint.noise or NOISE_FLOOR) ** 2 for member in self.members]
         mean = float(np.sqrt(np.average(expected, weights=[member.weight for member in self.members])))
         return float(np.sqrt(noise_variance(self.residuals(), free, mean))), free + FLOOR_ROWS
-
-    def _error_ratio(self, frame: Columns, noise: float) -> Array:
-        """Return the laws' errors in rollouts over those expected of such laws, as a factor at each row, (n,)."""
-        if self.scores is None:
-            return np.ones(len(frame))
-        names = tuple(one.name for one in self._directions)
-        reach = self.scores.reach.reshape(self.scores.error.shape[1], len(names))
-        read = partial(expected_in_rollouts, self.members, reach, names, noise)
-        return self.scores.error_ratio(self._outside(frame), cached_in(self._cache, ("expected", left_out()), read))
 
     def log_quantiles(self, frame: Points, probabilities: Sequence[float], measured: bool = True) -> Array:
         """Return quantiles of the log loss, shape (probabilities, n).
@@ -353,25 +335,11 @@ class Fit(Saved):
         return [(Finding("warning", "laws-left-out", message, advice),)] * len(rows)
 
     @property
-    def of_rollouts(self) -> dict[str, object]:
-        """What its file holds of the rollouts."""
-        if self.scores is None:
-            return {}
-        return {
-            "scores": {name: getattr(self.scores, name).tolist() for name in ("share", "error", "reach")},
-            "folds": [
-                {"direction": fold.direction, "label": fold.label}
-                | {name: getattr(fold, name).astype(int).tolist() for name in ("fit", "test")}
-                for fold in self.folds
-            ],
-        }
-
-    @property
     def interval_method(self) -> str:
         """Where the intervals of forecasts come from, in words."""
         apart = "the spread between the laws, " if len(self.members) > 1 else ""
         return (
-            f"{apart}the doubt about parameters, beside what is missed in rollouts, what laws err by outside their "
+            f"{apart}the doubt about parameters, what laws err by outside their "
             "data as learned from other studies, and the noise of one measurement"
         )
 

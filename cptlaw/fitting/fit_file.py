@@ -15,12 +15,10 @@ import pandas as pd
 from cptlaw.errors import CptlawError, DataError, escape_hidden, quote
 from cptlaw.findings import SEVERITIES, Finding
 from cptlaw.fitting.law_fit import SEARCH, LawFit
-from cptlaw.fitting.rollouts import Rollout
 from cptlaw.fitting.saved import FORMAT_VERSION
 from cptlaw.fitting.solving.options import Options
 from cptlaw.fitting.solving.restraint import Restraint
 from cptlaw.fitting.uncertainty.inner_rollouts import ERRORS
-from cptlaw.fitting.weights import RolloutScores
 from cptlaw.laws import LAWS, Context, law
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.curve_rows import schedules_from_json
@@ -67,7 +65,6 @@ def fit_from(document: Mapping[str, Any], label: str) -> LawFit:
             optima=np.array(document["optima"], dtype=float),
             schedules=schedules_from_json(document.get("schedules", {})),
             prior_weight=float(document.get("prior_weight", 0.0)),
-            **rollouts_of(document, 1),
             learned=tuple(map(str, document.get("learned", ()))),
         )
         if document.get("law_version") == chosen.version:
@@ -91,31 +88,6 @@ def fit_from(document: Mapping[str, Any], label: str) -> LawFit:
     except (CptlawError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise damaged(path, error) from None
     return fit
-
-
-def rollouts_of(document: Mapping[str, Any], count: int) -> dict[str, Any]:
-    """Return scores and folds of the rollouts of so many laws; nothing where the rows alone were fitted."""
-    if "scores" not in document:
-        return {}
-    scores, folds = document["scores"], document["folds"]
-    reach = np.array(scores["reach"], dtype=float)
-    return {
-        "scores": RolloutScores(
-            np.array(scores["share"], dtype=float).reshape(count),
-            np.array(scores["error"], dtype=float).reshape(count, len(folds)),
-            reach.reshape(len(folds), -1) if folds else np.zeros((0, 0)),
-        ),
-        "folds": tuple(
-            Rollout(
-                fold["direction"],
-                fold["label"],
-                np.array(fold["fit"], dtype=bool),
-                np.array(fold["test"], dtype=bool),
-                reach[i],
-            )
-            for i, fold in enumerate(folds)
-        ),
-    }
 
 
 def damaged(path: Path, error: Exception) -> DataError:

@@ -13,12 +13,10 @@ from cptlaw.findings import Finding
 from cptlaw.fitting.cached import if_known
 from cptlaw.fitting.fit import Fit, HalfWidths
 from cptlaw.fitting.members import Member
-from cptlaw.fitting.rollouts import Rollout
 from cptlaw.fitting.saved import law_home
 from cptlaw.fitting.solving.law_on_rows import LawOnRows
 from cptlaw.fitting.uncertainty import intervals
 from cptlaw.fitting.uncertainty.inner_rollouts import inner_rollouts
-from cptlaw.fitting.weights import RolloutScores
 from cptlaw.laws.calculus import Array
 from cptlaw.laws.curve_rows import schedules_to_json
 from cptlaw.laws.inputs import Points
@@ -67,28 +65,21 @@ class LawFit(LawOnRows, Fit):
         optima that the data cannot tell from it, shape (optima, free parameters).
     prior_weight
         What half a squared standard score of a prior counts beside the objective.
-    scores, folds
-        How it did in rollouts within its rows, where what other studies say was added; None and empty otherwise.
     learned
         Parameters whose priors other studies gave.
     """
 
-    scores: RolloutScores | None = None
-    folds: tuple[Rollout, ...] = ()
     learned: tuple[str, ...] = ()
 
     @property
     def members(self) -> tuple[Member, ...]:
         """Itself, with all the weight."""
-        error = float("nan")
-        if self.scores is not None and self.scores.error.size:
-            error = float(np.exp(np.log(np.maximum(self.scores.error[0], 1e-12)).mean()))
-        return (Member(self, 1.0, error),)
+        return (Member(self, 1.0, float("nan")),)
 
     @property
     def plain(self) -> bool:
         """Whether the rows alone were fitted."""
-        return self.scores is None
+        return not self.learned
 
     def with_schedules(self, schedules: Mapping[str, Schedule] | str | Path) -> LawFit:
         """Return the fit with more learning-rate schedules, by run or from a file, to forecast runs under them."""
@@ -150,7 +141,6 @@ class LawFit(LawOnRows, Fit):
             "optima": self.optima.tolist(),
             "prior_weight": self.prior_weight,
             **({"schedules": schedules_to_json(self.schedules)} if self.schedules else {}),
-            **self.of_rollouts,
             **({"inner_errors": inner.error.tolist()} if inner is not None and np.isfinite(inner.error).all() else {}),
             **({"learned": list(self.learned)} if self.learned else {}),
         }

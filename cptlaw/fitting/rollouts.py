@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -97,9 +97,7 @@ def distinct_levels(levels: Array) -> Array:
     return np.array(kept)
 
 
-def rollout_errors(
-    fit: LawOnRows, place: NDArray[np.int_], folds: list[Rollout], source: RepeatedFit | None = None
-) -> Array:
+def rollout_errors(fit: LawOnRows, place: NDArray[np.int_], folds: list[Rollout]) -> Array:
     """Return the root mean square log error of a law in each rollout, (folds,); nan where it cannot be fitted.
 
     Parameters
@@ -110,66 +108,21 @@ def rollout_errors(
         Where each fitted row stands in the common rows, (n_points,).
     folds
         The rollouts, in terms of the common rows.
-    source
-        The fit to the source loss that gives the law some parameters, repeated on the rows that each rollout fits.
     """
-    if not folds:
-        return np.zeros(0)
-    repeated = RepeatedFit(fit, np.array([fold.fit[place] for fold in folds]))
-    usable = repeated.usable
     errors = np.full(len(folds), np.nan)
-    if source is not None:
-        usable = usable & source.usable
+    rows, problem, optimum = fit.problem().thinned(MOST_ROWS, fit.optima[:1])
+    parts = np.array([fold.fit[place][rows] for fold in folds], dtype=float).reshape(len(folds), len(rows))
+    free = problem.size - len([name for name in problem.free if name in fit.options.restraint.priors])
+    usable = parts.sum(axis=1) >= max(free + 1, LEAST_ROWS)
     if not usable.any():
         return errors
-    taken_over = {} if source is None else fit.law.shift_of_source(source.parameters(usable))
-    params = repeated.parameters(usable, taken_over)
-    log_error = log_errors(repeated.problem, params)
-    for i, row in zip(np.flatnonzero(usable), log_error, strict=True):
-        test = folds[i].test[place][repeated.rows]
+    goal = Objective(problem, fit.options.delta, weights=parts[usable], penalty=fit.penalty(problem))
+    params = refit_parts(goal, np.repeat(optimum, int(usable.sum()), axis=0))
+    for i, row in zip(np.flatnonzero(usable), log_errors(problem, params), strict=True):
+        test = folds[i].test[place][rows]
         if test.any() and np.isfinite(row[test]).all():
             errors[i] = float(np.sqrt(np.mean(np.minimum(row[test] ** 2, LARGEST_ERROR**2))))
     return errors
-
-
-class RepeatedFit:
-    """A fit that is repeated on parts of its rows, side by side and from where it ended on all of them.
-
-    Parameters
-    ----------
-    parts
-        Which rows each part has, (parts, n_points).
-    """
-
-    def __init__(self, fit: LawOnRows, parts: NDArray[np.bool_]) -> None:
-        self.fit = fit
-        self.rows, self.problem, self.optimum = fit.problem().thinned(MOST_ROWS, fit.optima[:1])
-        self.parts = parts[:, self.rows].astype(float)
-        free = self.problem.size - len([name for name in self.problem.free if name in fit.options.restraint.priors])
-        self.usable = self.parts.sum(axis=1) >= max(free + 1, LEAST_ROWS)
-
-    def parameters(self, usable: NDArray[np.bool_], taken_over: Mapping[str, Array] | None = None) -> dict[str, Array]:
-        """Return the parameters by name, (usable parts,) each.
-
-        Parameters
-        ----------
-        usable
-            Of which parts, (parts,).
-        taken_over
-            Means of priors that another fit gives to each of them, on the parameters' own scale.
-        """
-        problem, count = self.problem, int(usable.sum())
-        penalty = self.fit.penalty(problem)
-        start = np.repeat(self.optimum, count, axis=0)
-        if taken_over and penalty is not None:
-            means = np.repeat(penalty.means[None], count, axis=0)
-            for j, (index, scale) in enumerate(zip(penalty.coordinates, penalty.scales, strict=True)):
-                name = problem.free[index]
-                if name in taken_over:
-                    means[:, j] = np.log(taken_over[name]) if scale == "log" else taken_over[name]
-            penalty = replace(penalty, means=means)
-        goal = Objective(problem, self.fit.options.delta, weights=self.parts[usable], penalty=penalty)
-        return refit_parts(goal, start)
 
 
 def refit_parts(goal: Objective, start: Array, steps: int = STEPS, tolerance: float = TOLERANCE) -> dict[str, Array]:
@@ -192,20 +145,3 @@ def log_errors(problem: Problem, params: Mapping[str, Array]) -> Array:
     # A law that falls below zero beyond its rows is wrong there by all that a logarithm can say.
     values: Array = np.log(np.maximum(np.broadcast_to(losses, (count, problem.n)), 1e-300)) - problem.log_loss
     return values
-
-
-def repeated_source_fit(source: LawOnRows, frame: pd.DataFrame, folds: list[Rollout]) -> RepeatedFit:
-    """Return the fit to the source loss on the rows that belong to those which each rollout fits.
-
-    Rows of CPT belong together by run and tokens, those of base models by size and budget.
-    """
-    keys = ["run", "tokens"], [name for name in ("n_params", "ptpp") if name in frame.columns]
-    of_base = (source.data["tokens"] == 0).to_numpy()
-    parts = np.zeros((len(folds), len(source.data)), dtype=bool)
-    for rows, key in zip((~of_base, of_base), keys, strict=True):
-        both = pd.concat([frame[key], source.data[key]], ignore_index=True)
-        code = both.groupby(key, dropna=False, observed=True).ngroup().to_numpy()
-        own, others = code[: len(frame)], code[len(frame) :]
-        for part, fold in zip(parts, folds, strict=True):
-            part |= rows & np.isin(others, own[fold.fit])
-    return RepeatedFit(source, parts)

@@ -21,7 +21,6 @@ NEAR = 0.3  # e-folds outside the data below which all rollouts count alike
 EVIDENCE = 1.0  # rollouts that would have to be seen for half of the sharpness
 # Power of the error of a law from scratch beside that of one that is ahead in all rollouts, where that is least so.
 BEHIND_IN_ALL = 16.0
-LEAST_ERROR = 0.002  # log error of an average in a rollout, below which it is luck
 
 
 def left_by_rollouts(error: Array) -> Array:
@@ -72,23 +71,6 @@ class RolloutScores:
         log_weight = np.log(self.share) - sharpness[:, None] * (mean - mean.min(axis=1, keepdims=True))
         weight = np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
         values: Array = weight / weight.sum(axis=1, keepdims=True)
-        return values
-
-    def error_ratio(self, outside: Array, expected: Array) -> Array:
-        """Return by what factor the average errs in rollouts that go the way of points, beside what is expected, (n,).
-
-        Parameters
-        ----------
-        outside
-            E-folds of the points outside the data, (n, directions).
-        expected
-            Of each rollout, log error, (rollouts,).
-        """
-        if not self.error.shape[1]:
-            return np.ones(len(outside))
-        own = np.sqrt(np.sum(self.weights(self.reach) * self.error.T**2, axis=1))
-        mean, evidence = self._averaged_at(outside, np.log(np.hypot(own, LEAST_ERROR) / expected)[None])
-        values: Array = np.exp(evidence * mean[:, 0])
         return values
 
     def _averaged_at(self, outside: Array, stacked: Array) -> tuple[Array, Array]:

@@ -13,11 +13,9 @@ import cptlaw as cl
 from cptlaw.fitting.curvature import as_priors
 from cptlaw.fitting.doubt import parameter_doubt
 from cptlaw.fitting.fit_rows import fit_rows
-from cptlaw.fitting.from_source import with_source
 from cptlaw.fitting.learned import leaving_out, studies
-from cptlaw.fitting.rollouts import directions, repeated_source_fit, rollouts
 from cptlaw.fitting.solving.restraint import Restraint
-from cptlaw.fitting.solving.training_rows import TrainingRows, training_rows
+from cptlaw.fitting.solving.training_rows import TrainingRows
 from cptlaw.laws import law
 from cptlaw_published.benching.tables import load
 
@@ -112,16 +110,6 @@ def test_source_losses_without_a_column_of_the_target_tell_nothing(runs: cl.Runs
     frame.loc[frame["eval"] == "source", column] = np.nan
     fit = cl.fit("auto", cl.read_runs(frame), on="target")
     assert not any(name.endswith("_source") for one in fit.fits for name in one.params)
-
-
-def test_rollouts_look_at_no_source_row_beyond_their_own(runs: cl.Runs) -> None:
-    frame = runs.on("target").frame
-    told = with_source(training_rows(law("shared-tokens"), runs, "target"), runs, None, starts=2)
-    assert told.fit is not None
-    folds = rollouts(frame, directions(frame))
-    rolling = repeated_source_fit(told.fit, frame, folds)
-    for fold, part in zip(folds, rolling.parts, strict=True):
-        assert set(told.fit.data.loc[part > 0, "run"]) == set(frame.loc[fold.fit, "run"])
 
 
 @pytest.mark.skipif(not (PUBLIC / "watts_musicpile_60m.csv").exists(), reason="needs ../shared/data")

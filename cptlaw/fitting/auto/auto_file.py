@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from cptlaw.fitting.auto.average import Average
-from cptlaw.fitting.fit_file import common_of, fit_from, rollouts_of
+from cptlaw.fitting.fit_file import common_of, fit_from
 from cptlaw.fitting.members import Member
+from cptlaw.fitting.rollouts import Rollout
 from cptlaw.fitting.shared_error import UndertrainedBase
 from cptlaw.fitting.study_prior import StudyPrior
+from cptlaw.fitting.weights import RolloutScores
 
 
 def auto_from(document: Mapping[str, Any], label: str) -> Average:
@@ -33,9 +37,32 @@ def auto_from(document: Mapping[str, Any], label: str) -> Average:
     return Average(
         **common_of(document),
         members=members,
-        **rollouts_of(document, len(members)),
+        **_rollouts_of(document, len(members)),
         skipped=document.get("skipped", {}),
         undertrained=tuple(UndertrainedBase(**one) for one in document.get("brief", ())),
         sources=tuple(fit_from(one, label) for one in document.get("sources", ())),
         study_prior=None if document.get("study_prior") is None else StudyPrior.from_dict(document["study_prior"]),
     )
+
+
+def _rollouts_of(document: Mapping[str, Any], count: int) -> dict[str, Any]:
+    """Return scores and folds of the rollouts of so many laws."""
+    scores, folds = document["scores"], document["folds"]
+    reach = np.array(scores["reach"], dtype=float)
+    return {
+        "scores": RolloutScores(
+            np.array(scores["share"], dtype=float).reshape(count),
+            np.array(scores["error"], dtype=float).reshape(count, len(folds)),
+            reach.reshape(len(folds), -1) if folds else np.zeros((0, 0)),
+        ),
+        "folds": tuple(
+            Rollout(
+                fold["direction"],
+                fold["label"],
+                np.array(fold["fit"], dtype=bool),
+                np.array(fold["test"], dtype=bool),
+                reach[i],
+            )
+            for i, fold in enumerate(folds)
+        ),
+    }

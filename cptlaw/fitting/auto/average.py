@@ -133,6 +133,9 @@ class Average(CountedRows, Fit):
         )
         return replace(self, members=members, _cache={})
 
+    def _known_weights(self, frame: Columns) -> Array:
+        return self.scores.weights(self._outside(frame))
+
     def predict(self, frame: Points) -> Array:
         """Return the forecast loss of each row, (n,): the laws' weighted mean, less what they miss of base models."""
         rows = Columns.of(self.completed(frame))
@@ -206,7 +209,7 @@ class Average(CountedRows, Fit):
     @property
     def title(self) -> str:
         """What was averaged."""
-        laws = f"{len(self.members)} law{'s' * (len(self.members) > 1)}"
+        laws = self.leading.law.name if len(self.members) == 1 else f"{len(self.members)} laws"
         return f"auto on {self.on}{'' if self.on == self.role else f' ({self.role})'}: {laws}"
 
     @property
@@ -214,7 +217,7 @@ class Average(CountedRows, Fit):
         """Why the laws below have these weights, and on what."""
         residual = 100 * float(np.sqrt(np.mean(self.residuals() ** 2)))
         return [
-            ("weights", self.why),
+            *([("weights", self.why)] if len(self.members) > 1 else []),
             (
                 "data",
                 f"{counted(self.n_points, 'point')} of {counted(self.n_runs, 'run')}, root mean square residual "
@@ -242,6 +245,8 @@ class Average(CountedRows, Fit):
     @property
     def tables(self) -> list[Table]:
         """All laws with their weights and what they err by in the common rollouts."""
+        if len(self.members) < 2:
+            return []
         names = short_specs([_spec_with_ties(member.fit) for member in self.members])
         rows = tuple(
             (name, f"{member.weight:.0%}", f"{member.error:.2%}" if np.isfinite(member.error) else "-")
@@ -272,7 +277,13 @@ class Average(CountedRows, Fit):
         document["brief"] = [asdict(one) for one in self.undertrained]
         document["study_prior"] = None if self.study_prior is None else self.study_prior.to_dict()
         document["sources"] = [source.document() for source in self.sources]
-        return document | self.of_rollouts
+        document["scores"] = {name: getattr(self.scores, name).tolist() for name in ("share", "error", "reach")}
+        document["folds"] = [
+            {"direction": fold.direction, "label": fold.label}
+            | {name: getattr(fold, name).astype(int).tolist() for name in ("fit", "test")}
+            for fold in self.folds
+        ]
+        return document
 
 
 def _member_to_dict(member: Member) -> dict[str, object]:

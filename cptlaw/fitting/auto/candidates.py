@@ -23,7 +23,11 @@ PLAUSIBLE = 0.2  # share of the learned priors on exponents that weighs a form: 
 BENDS = {1: 1.0, 1.5: 1.0, 2: 0.5}  # by the bend
 MIDDLE = 1.5  # neither end of the bends decides
 RATES = 3  # peak rates of CPT from which a table can tell how the rate acts; see studies/bench.md
-MIX_ONLY, SCHEDULED = 0.1, 1.0
+SCHEDULED = 1.0
+# One form a loss of CPT. Of two that were averaged, target losses need the bend alone and source losses what size and
+# tokens are worth on the other corpus: as good or better on our tables and on those of others, at half the cost
+# (studies/bench.md).
+OF_CPT: dict[Role, dict[str, object]] = {"source": {"transfer": True}, "target": {"bend": MIDDLE}}
 # lambda of annealing: as published, for runs of many thousand steps, and a memory of 50 steps for runs of hundreds.
 MEMORIES = (0.999, 0.98)
 FLOOR, SHARE, EXPONENT = Prior(0.65, 0.3, "share"), Prior(0.1, 1.2, "share"), Prior(0.3, 0.5, "log")
@@ -52,6 +56,8 @@ class Candidate:
         What it counts before rollouts are seen, beside the other candidates.
     judged
         Parameters whose fitted values tell how plausible it is, by what was learned of them from other studies.
+    told_by
+        Of a target loss, the form that is fitted to the source loss, which tells it the shift; the same where absent.
     tight_priors
         Whether its priors are narrowed with the number of rows, as ladders from scratch need (`tighten_priors`).
     """
@@ -61,6 +67,7 @@ class Candidate:
     share: float = 1.0
     judged: tuple[str, ...] = ()
     tight_priors: bool = False
+    told_by: Law | None = None
 
     def restraint(self, training: TrainingRows, known: Restraint | None = None) -> Restraint:
         """Return the restraint of a fit: ties, what the fit to the source loss gives, and weak priors on the rest."""
@@ -213,28 +220,31 @@ def middle_of_pre_training() -> Candidate:
     return Candidate(law("chinchilla", bend=MIDDLE), (("alpha", "beta"),))
 
 
-def middle_of_cpt(frame: pd.DataFrame) -> Candidate:
-    """Return the candidate that lies in the middle of those for CPT."""
-    return Candidate(law("shared-tokens", rate=_rate(frame), transfer=True))
-
-
 def _rate(frame: pd.DataFrame) -> str:
     """Return where the rate of CPT acts (`cptlaw.laws.shared_tokens`), as far as a table can tell."""
     return "progress" if levels(frame, "lr_peak") >= RATES else "amplitude"
 
 
-def _cpt_candidates(frame: pd.DataFrame, role: Role, has_schedules: bool) -> Iterator[Candidate]:
+def middle_of_cpt(frame: pd.DataFrame) -> Candidate:
+    """Return the candidate by which rows of CPT are judged: quick, and of either loss."""
+    return Candidate(law("shared-tokens", rate=_rate(frame), transfer=True))
+
+
+def of_cpt(frame: pd.DataFrame, role: Role) -> Candidate:
+    """Return the one law of the losses of CPT that needs no schedules."""
     if role == "other":  # whose share of the mix it is in is not known
-        yield Candidate(law("ptpp-blind"))
-    else:
-        # Two forms that differ: the mean of both is ahead of either over sizes and over budgets (studies/bench.md).
-        for form in ({"transfer": True}, {"bend": MIDDLE}):
-            # On tables of one mix what the rate costs every loss goes astray (studies/bench.md).
-            raised = _rate(frame) == "progress" and levels(frame, "replay") > 1
-            chosen = law("shared-tokens", rate=_rate(frame), raised=raised, mix="rehearsal", **form)
-            yield Candidate(chosen, (), 0.5)
-    if levels(frame, "replay") > 1 and levels(frame, "ptpp") < 2:
-        yield Candidate(law("dcpt-l3"), (), MIX_ONLY)
+        return Candidate(law("ptpp-blind"))
+    # On tables of one mix what the rate costs every loss goes astray (studies/bench.md).
+    raised = _rate(frame) == "progress" and levels(frame, "replay") > 1
+    forms = {
+        one: law("shared-tokens", rate=_rate(frame), raised=raised, mix="rehearsal", **form)
+        for one, form in OF_CPT.items()
+    }
+    return Candidate(forms[role], told_by=forms["source"])
+
+
+def _cpt_candidates(frame: pd.DataFrame, role: Role, has_schedules: bool) -> Iterator[Candidate]:
+    yield of_cpt(frame, role)
     if has_schedules and role != "other" and "cpt-dynamics-joint" in LAWS:
         name = "cpt-dynamics-joint" if levels(frame, "n_params") > 1 else "cpt-dynamics-replay"
         for decay in MEMORIES:

@@ -97,7 +97,9 @@ class AutoCheck(Result):
 
     @property
     def lines(self) -> list[Line]:
-        """By what the laws would be weighed."""
+        """By what several laws would be weighed."""
+        if len(self.laws) < 2:
+            return []
         how = f"rollouts along {', '.join(self.along)}" if self.along else "what is usual: no rollout can be fitted"
         return [("weights", f"by {how}")]
 
@@ -166,7 +168,7 @@ def check_auto(
     if not laws:
         raise FitError(f"no law can be fitted to the {len(frame)} rows of {name!r}: {reasons_in_words(skipped)}")
     # The same cuts that a fit would be weighed by: what stands in the check holds for the fit.
-    folds = rollouts(frame, directions(adapted))
+    folds = rollouts(frame, directions(adapted)) if len(laws) > 1 else []
     inputs = adapted[[one for one in INPUTS if one in adapted.columns and adapted[one].notna().any()]].astype(float)
     # Several laws notice the same in other words: the first one's count.
     first = {(one.code, one.message if one.code == "extrapolation" else ""): one for one in reversed(noticed)}
@@ -177,7 +179,7 @@ def check_auto(
         laws=tuple(laws),
         along=tuple(dict.fromkeys(fold.direction for fold in folds)),
         levels=pd.DataFrame({"levels": inputs.nunique(), "min": inputs.min(), "max": inputs.max()}),
-        findings=by_severity([*notes, *rows.findings, *design_findings(rows, adapted, folds), *first.values()]),
+        findings=by_severity([*notes, *rows.findings, *design_findings(rows, adapted), *first.values()]),
     )
 
 

@@ -1,4 +1,4 @@
-"""Fit every law that the columns allow on the same rows, and weigh them by common rollouts."""
+"""Fit the law of the losses, or the several that the columns allow, which common rollouts weigh."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from cptlaw.fitting.from_source import with_source
 from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.members import Member
 from cptlaw.fitting.provenance import Provenance
-from cptlaw.fitting.rollouts import Rollout, directions, repeated_source_fit, rollout_errors, rollouts
+from cptlaw.fitting.rollouts import directions, rollout_errors, rollouts
 from cptlaw.fitting.shared_error import AREA, undertrained_bases
 from cptlaw.fitting.solving.options import Options
 from cptlaw.fitting.solving.origin import provenance_of
@@ -103,7 +103,7 @@ def fit_auto(
             # With a prior on every parameter searches agree; on many rows each costs more and finds the same.
             starts = STARTS if len(frame) <= MANY_ROWS else STARTS // 2
             training = training_rows(candidate.law, paired, name, None, needed)
-            sourced = with_source(training, paired, None, seed, starts, candidate.restraint)
+            sourced = with_source(training, paired, None, seed, starts, candidate.restraint, told_by=candidate.told_by)
             training = sourced.training
             # Each law keeps its own rows; where they stand among the common ones lets all be judged by the same
             # rollouts.
@@ -191,10 +191,9 @@ def _averaged(
     frame = rows.frame
     adapted = frame[trained(frame)]
     along = directions(adapted)
-    folds = rollouts(frame, along)
-    repeated_sources = {spec: repeated_source_fit(source, frame, folds) for spec, source in sources.items()}
+    folds = rollouts(frame, along) if len(fits) > 1 else []  # they say which law is ahead
     judged = track(fits, f"weighing laws of {name}")
-    errors = np.array([rollout_errors(fit, at, folds, repeated_sources.get(fit.law.spec)) for _, fit, at in judged])
+    errors = np.array([rollout_errors(fit, at, folds) for _, fit, at in judged])
     errors = errors.reshape(len(fits), len(folds))
     # A rollout says which law is ahead only where all were in it; one that few can join is left out, not they.
     if len(folds) and not np.isfinite(errors).all(axis=0).any():
@@ -226,7 +225,7 @@ def _averaged(
         data=_inputs_and_losses(adapted, any(fit.law.needs_schedules for _, fit, _ in fits)),
         base=table.base_losses(name),
         findings=by_severity(
-            [*rows.findings, *design_findings(rows, adapted, folds), *_row_findings(members), *_unread_factors(members)]
+            [*rows.findings, *design_findings(rows, adapted), *_row_findings(members), *_unread_factors(members)]
         ),
         provenance=provenance,
         skipped=skipped,
@@ -254,7 +253,7 @@ def _in_most_rollouts(errors: Array) -> NDArray[np.bool_]:
     return most
 
 
-def design_findings(rows: Chosen, adapted: pd.DataFrame, folds: list[Rollout]) -> Iterator[Finding]:
+def design_findings(rows: Chosen, adapted: pd.DataFrame) -> Iterator[Finding]:
     """Say what the rows cannot tell, whatever the law."""
     if len(adapted) < FEW_ROWS:
         yield Finding(
@@ -266,13 +265,11 @@ def design_findings(rows: Chosen, adapted: pd.DataFrame, folds: list[Rollout]) -
             data={"rows": len(adapted)},
         )
     if rows.is_cpt and levels(adapted, "ptpp") == 2:
-        along = ", ".join(sorted({fold.direction for fold in folds})) or "nothing"
         yield Finding(
             "warning",
             "two-budgets",
-            "two pre-training budgets: no rollout over budgets exists, so the laws are weighed by what they count "
-            f"usually and by rollouts over {along}.",
-            "Runs at a third budget would show how losses go on with the budget.",
+            "two pre-training budgets do not show how losses go on to a third: what other studies say does.",
+            "Runs at a third budget would show it.",
         )
     for name in ("n_params", "ptpp"):
         if levels(adapted, name) == 1:

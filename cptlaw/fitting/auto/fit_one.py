@@ -1,10 +1,8 @@
-"""Fit one law to a table: rows, what the source and other studies say, search, and rollouts within its rows."""
+"""Fit one law to a table: rows, what the source and other studies say, and search."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-
-import numpy as np
 
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.auto.candidates import Candidate
@@ -15,12 +13,10 @@ from cptlaw.fitting.auto.under_trained import without_under_trained
 from cptlaw.fitting.fit_rows import fit_rows
 from cptlaw.fitting.from_source import usual, with_source
 from cptlaw.fitting.law_fit import LawFit
-from cptlaw.fitting.rollouts import directions, repeated_source_fit, rollout_errors, rollouts
 from cptlaw.fitting.solving.options import HowToFit, Options
 from cptlaw.fitting.solving.origin import provenance_of
 from cptlaw.fitting.solving.restraint import Restraint
 from cptlaw.fitting.solving.training_rows import TrainingRows, training_rows
-from cptlaw.fitting.weights import RolloutScores
 from cptlaw.laws import Law
 from cptlaw.laws.shared_tokens import SharedTokens
 from cptlaw.runs import Runs
@@ -60,42 +56,14 @@ def fit_one(chosen: Law, table: Runs, on: str, where: str | None, how: HowToFit)
     if learned is None:
         return fitted
     added = tuple(name for name in learned.priors if name not in informed.priors)
-    return _with_rollouts(fitted, from_source.fit, added, isinstance(candidate, CorpusPrior))
-
-
-def _with_rollouts(fitted: LawFit, source: LawFit | None, added: tuple[str, ...], by_corpora: bool) -> LawFit:
-    """Return a fit with priors of other studies, with how it did in rollouts within its rows, as law auto has them.
-
-    Parameters
-    ----------
-    fitted, source
-        The fit, and that of the source loss from which parameters came.
-    added
-        Parameters whose priors other studies gave.
-    by_corpora
-        Whether other corpora of the table gave some of them.
-    """
-    folds = rollouts(fitted.data, directions(fitted.data))
-    repeated_source = None if source is None else repeated_source_fit(source, fitted.data, folds)
-    errors = rollout_errors(fitted, np.arange(fitted.n_points), folds, repeated_source)
-    joined = np.flatnonzero(np.isfinite(errors))
-    folds = [folds[i] for i in joined]
-    reach = np.array([fold.reach for fold in folds]) if folds else np.zeros((0, 0))
-    told = "corpora and " if by_corpora else ""
+    told = "corpora and " if isinstance(candidate, CorpusPrior) else ""
     note = Finding(
         "info",
         "learned-priors",
         f"what other {told}studies say of {', '.join(added)} is added as weak priors, as law auto does.",
         "restraint none fits the rows alone.",
     )
-    return replace(
-        fitted,
-        scores=RolloutScores(np.ones(1), errors[joined][None], reach),
-        folds=tuple(folds),
-        learned=added,
-        findings=by_severity([*fitted.findings, note]),
-        _cache={},
-    )
+    return replace(fitted, learned=added, findings=by_severity([*fitted.findings, note]), _cache={})
 
 
 def without_undertrained_rows(training: TrainingRows, table: Runs, where: str | None) -> tuple[TrainingRows, Runs]:

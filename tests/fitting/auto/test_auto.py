@@ -67,7 +67,7 @@ def test_what_is_left_out_is_said(pilot) -> None:
     _, target, _ = pilot
     codes = {finding.code for finding in target.findings}
     assert {"transient", "main-schedule"} <= codes
-    assert [label for label, _ in target.lines] == ["weights", "data"]
+    assert [label for label, _ in target.lines] == ["data"]
 
 
 def test_quantiles_agree_with_the_forecast(pilot) -> None:

@@ -43,20 +43,3 @@ def test_two_runs_are_not_one_degree_of_freedom(one_model):
     # Student's t with two degrees of freedom more than runs less one.
     assert spread_quantile(few, 0.9) == pytest.approx(2.015, abs=1e-3)
     assert spread_quantile(many, 0.9) == pytest.approx(1.833, abs=1e-3)
-
-
-def test_a_law_that_falls_below_zero_is_left_out_there(one_model, monkeypatch):
-    fit = cl.fit(one_model, on="source")
-    asked = one_model.head(2).assign(ptpp=1600.0)
-    others = fit.predict(asked)
-    law = fit.leading.law
-    predict = law.predict
-
-    def below_zero(params, rows, role):
-        return np.where(rows["ptpp"] == 1600.0, -1.0, predict(params, rows, role))
-
-    monkeypatch.setattr(law, "predict", below_zero)
-    fit._cache.clear()
-    assert fit.predict(asked) == pytest.approx(others, rel=0.05)
-    ends = fit.forecast(asked, interval=0.9)
-    assert (ends["lo"] > 0.5 * others).all()
