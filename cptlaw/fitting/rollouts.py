@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from cptlaw.fitting.checking.cuts import SAME_LEVEL, cuts, highest_level_of_run, trained
 from cptlaw.fitting.checking.distance import Direction, columns_along, directions_of, outside, scaled
+from cptlaw.fitting.folds import go_with
 from cptlaw.fitting.solving import newton
 from cptlaw.fitting.solving.objective import Objective
 from cptlaw.fitting.solving.problem import Problem
@@ -195,17 +196,6 @@ def log_errors(problem: Problem, params: Mapping[str, Array]) -> Array:
 
 
 def repeated_source_fit(source: LawOnRows, frame: pd.DataFrame, folds: list[Rollout]) -> RepeatedFit:
-    """Return the fit to the source loss on the rows that belong to those which each rollout fits.
-
-    Rows of CPT belong together by run and tokens, those of base models by size and budget.
-    """
-    keys = ["run", "tokens"], [name for name in ("n_params", "ptpp") if name in frame.columns]
-    of_base = (source.data["tokens"] == 0).to_numpy()
-    parts = np.zeros((len(folds), len(source.data)), dtype=bool)
-    for rows, key in zip((~of_base, of_base), keys, strict=True):
-        both = pd.concat([frame[key], source.data[key]], ignore_index=True)
-        code = both.groupby(key, dropna=False, observed=True).ngroup().to_numpy()
-        own, others = code[: len(frame)], code[len(frame) :]
-        for part, fold in zip(parts, folds, strict=True):
-            part |= rows & np.isin(others, own[fold.fit])
-    return RepeatedFit(source, parts)
+    """Return the fit to the source loss on the rows that belong to those which each rollout fits."""
+    parts = [go_with(source.data, frame[fold.fit]) for fold in folds]
+    return RepeatedFit(source, np.array(parts, dtype=bool).reshape(len(folds), len(source.data)))
