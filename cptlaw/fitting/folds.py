@@ -113,19 +113,16 @@ def _read(text: str, frame: pd.DataFrame) -> tuple[str, str, int]:
     wanted = 2 if kind in ("k-fold", "leave-p-out") else 1
     if len(rest) != wanted or not all(rest):
         raise UsageError(f"--cv {text!r}: expected {FORMS}.")
-    column, number = rest[0], 1  # leaving one out is leaving p out
-    if column not in frame.columns:
-        column = canonical_name(column) or column
+    column = rest[0] if rest[0] in frame.columns else canonical_name(rest[0]) or rest[0]
     if column not in frame.columns:
         known = [str(name) for name in frame.columns]
         raise UsageError(
             f"--cv {text!r}: no column {column!r}.{did_you_mean(column, known)} Columns: {', '.join(known)}."
         )
-    if wanted == 2:
-        if not rest[1].isdigit():
-            raise UsageError(f"--cv {text!r}: {rest[1]!r} is not a whole number. Expected {FORMS}.")
-        number = int(rest[1])
-    return kind, column, number
+    number = rest[1] if wanted == 2 else "1"  # leaving one out is leaving p out
+    if not number.isdigit():
+        raise UsageError(f"--cv {text!r}: {number!r} is not a whole number. Expected {FORMS}.")
+    return kind, column, int(number)
 
 
 def _name(levels: list[object], chosen: list[int]) -> str:

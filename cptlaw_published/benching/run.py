@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -16,10 +16,10 @@ import pandas as pd
 from cptlaw.errors import CptlawError, UsageError, did_you_mean
 from cptlaw.findings import Finding
 from cptlaw.fitting.base_models import KEYS, measured_bases
-from cptlaw.fitting.forecaster import Forecaster
+from cptlaw.fitting.fit import Fit
 from cptlaw.forecasting.backtest.baselines import BASELINES
-from cptlaw.forecasting.backtest.held_out import SHARE, HeldOut, guessed, held_out
-from cptlaw.forecasting.backtest.metrics import error, half_width, inside, mean_of_known, regret
+from cptlaw.forecasting.backtest.held_out import SHARE, HeldOut, guessed, held_out, scores
+from cptlaw.forecasting.backtest.metrics import mean_of_known
 from cptlaw.forecasting.verbs import fit
 from cptlaw.laws.by_name import law
 from cptlaw.result import Progress, Result, Table
@@ -120,16 +120,10 @@ def bench(
             law(name)
     if data is not None and not Path(data).is_dir():
         raise UsageError(f"--data {str(data)!r}: there is no such folder. Give the one that holds the public tables.")
-    findings: list[Finding] = []
-    rows: list[dict[str, object]] = []
-    tables: dict[str, Runs | None] = {}
     chosen = _chosen(_split_names(splits))
-    for study in dict.fromkeys(split.study for split in chosen):
-        tables[study] = load(study, data)
-        if tables[study] is None:
-            known = TABLES[study]
-            message = f"study {study} is left out: {known.file} is not in the data folder (--data)."
-            findings.append(Finding("info", "no-table", message, f"In public: {known.where}."))
+    tables = {study: load(study, data) for study in dict.fromkeys(split.study for split in chosen)}
+    findings = [_absent(study) for study, table in tables.items() if table is None]
+    rows: list[dict[str, object]] = []
     for split in chosen:
         table = tables[split.study]
         if table is None:
@@ -140,6 +134,11 @@ def bench(
         if progress is not None:
             progress(f"{split.study}: {split.name}, {split.on}")
     return Bench(pd.DataFrame(rows, columns=list(COLUMNS)), tuple(findings))
+
+
+def _absent(study: str) -> Finding:
+    message = f"study {study} is left out: {TABLES[study].file} is not in the data folder (--data)."
+    return Finding("info", "no-table", message, f"In public: {TABLES[study].where}.")
 
 
 def _names(given: str | Iterable[str] | None) -> list[str]:
@@ -185,7 +184,7 @@ def _one_split(table: Runs, split: Split, named: list[str]) -> tuple[list[dict[s
         try:
             with leaving_out(split.study) if split.study in studies() else nullcontext():
                 guess = name in BASELINES
-                result = _scores(guessed(name, fitted, test)) if guess else _of_law(table, split, test, name)
+                result = scores([guessed(name, fitted, test)]) if guess else _of_law(table, split, test, name)
         except CptlawError as reason:
             findings.append(Finding("info", "not-fitted", f"{where}: {name} could not be fitted: {reason}"))
             continue
@@ -203,18 +202,10 @@ def _of_law(table: Runs, split: Split, test: pd.DataFrame, name: str) -> dict[st
     """Fit one law and score what it forecasts."""
     fitted = cast("Fit", fit(name, table, split.on, split.fit))
     held = held_out(fitted, test, (0.5, SHARE), MOST_POINTS)
-    half, most = held.intervals.values()
-    width = half_width(most) / most["loss"].to_numpy(dtype=float)
-    return {
-        "coverage_50": float(inside(half).mean()),
-        "coverage_90": float(inside(most).mean()),
-        "width_90": float(np.median(np.where(np.isfinite(width), width, np.inf))),
-        **_parts(fitted, held),
-        **_scores(held),
-    }
+    return scores([held], silent=1.0) | _parts(fitted, held)
 
 
-def _parts(fitted: Forecaster, held: HeldOut) -> dict[str, float]:
+def _parts(fitted: Fit, held: HeldOut) -> dict[str, float]:
     """Return what is missed of the measured base models of runs, and what of the shifts from them, as fractions."""
     test, own = held.rows, np.full(len(held.rows), np.nan)
     if {*KEYS, "tokens"} <= set(test.columns):
@@ -224,9 +215,3 @@ def _parts(fitted: Forecaster, held: HeldOut) -> dict[str, float]:
     base = np.where(np.isfinite(own), own, np.nan)
     shift = held.log_error.to_numpy() - base
     return {"base_rel": mean_of_known(np.abs(base)), "shift_rel": mean_of_known(np.abs(shift))}
-
-
-def _scores(held: HeldOut) -> dict[str, float]:
-    """Return of how many rows the forecasts are, how far they are off, and what is lost by deciding by them."""
-    off = float(np.abs(error(held.predicted, held.measured)).mean())
-    return {"n_fit": held.n_fit, "n_test": len(held.rows), "mae_rel": off, "regret": regret(held.rows, held.predicted)}

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
-import numpy as np
 import pandas as pd
 
 from cptlaw.errors import CptlawError, FitError, UsageError, refuse_others, require_type
@@ -26,8 +25,8 @@ from cptlaw.fitting.solving.training_rows import training_rows
 from cptlaw.forecasting.backtest.all_laws import with_all
 from cptlaw.forecasting.backtest.baselines import BASELINES, have_budgets
 from cptlaw.forecasting.backtest.comparison import COLUMNS, ComparisonFrame
-from cptlaw.forecasting.backtest.held_out import SHARE, HeldOut, backtest, guessed
-from cptlaw.forecasting.backtest.metrics import METRIC_DELTA, inside, mean_and_error, mean_of_known, metrics, regret
+from cptlaw.forecasting.backtest.held_out import SHARE, HeldOut, backtest, guessed, scores
+from cptlaw.forecasting.backtest.metrics import METRIC_DELTA, mean_and_error
 from cptlaw.forecasting.backtest.splits import HowToCompare, folds_of, refuse_contradictions
 from cptlaw.forecasting.scores import resolve_score_or_eval, scoring
 from cptlaw.laws import Law, law
@@ -238,26 +237,14 @@ def _with_base_models(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _row(name: str, judged: Judged, common: list[str]) -> dict[str, object]:
     """Return one row of the table: scores pooled over the common folds."""
-    folds, findings = [judged.folds[label] for label in common], list(judged.findings)
+    findings = list(judged.findings)
     if unshared := [label for label in judged.folds if label not in common]:
         message = (
             f"{len(unshared)} folds ({', '.join(unshared[:3])}) are left out of the scores, because another law could "
             f"not be fitted in them."
         )
         findings.append(Finding("info", "folds-not-shared", message))
-    measured = np.concatenate([fold.measured for fold in folds])
-    # Without both ends nothing was claimed: too few runs, parameters that were typed in.
-    held = [inside(table, np.nan) for fold in folds for table in fold.intervals.values()]
-    return {
-        "law": name,
-        **metrics(np.concatenate([fold.predicted for fold in folds]), measured),
-        "coverage_90": mean_of_known(np.concatenate([*held, []])),
-        "regret": mean_of_known(regret(fold.rows, fold.predicted) for fold in folds),
-        "n_fit": round(float(np.mean([fold.n_fit for fold in folds]))),
-        "n_test": len(measured),
-        "n_params_free": max(fold.n_free for fold in folds),
-        "findings": by_severity(findings),
-    }
+    return {"law": name, **scores([judged.folds[label] for label in common]), "findings": by_severity(findings)}
 
 
 def _with_differences(table: pd.DataFrame, judged: Mapping[str, Judged], common: list[str]) -> pd.DataFrame:
@@ -270,14 +257,14 @@ def _with_differences(table: pd.DataFrame, judged: Mapping[str, Judged], common:
     levels, run = errors.index.get_level_values(0), pd.Series(trainings(tests), tests.index).reindex(errors.index)
     base = tests["base_model"].reindex(errors.index).astype(str)
     forecasts = [name for name in table["law"] if name in judged and judged[name].forecasts]
-    scores = pd.DataFrame(huber(errors.to_numpy(), METRIC_DELTA), errors.index, errors.columns)
+    losses = pd.DataFrame(huber(errors.to_numpy(), METRIC_DELTA), errors.index, errors.columns)
     difference, error, words = [], [], []
     for name, findings in zip(table["law"], table["findings"], strict=True):
         remarks = [finding.code for finding in findings if finding.severity != "info"]
         apart, doubt = float("nan"), float("nan")
         if name in judged and forecasts:
             # Of paired differences: rows that are hard for all laws say nothing of which is better.
-            apart, doubt = mean_and_error((scores[name] - scores[forecasts[0]]).to_numpy(), run, base, levels)
+            apart, doubt = mean_and_error((losses[name] - losses[forecasts[0]]).to_numpy(), run, base, levels)
             if name != forecasts[0] and name in forecasts and apart <= CLEAR * doubt:
                 remarks.insert(0, "as good as the best within noise")
         difference.append(apart)

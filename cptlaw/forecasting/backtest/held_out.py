@@ -16,6 +16,7 @@ from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.folds import Fold
 from cptlaw.fitting.forecaster import Forecaster
 from cptlaw.forecasting.backtest.baselines import BASELINES
+from cptlaw.forecasting.backtest.metrics import half_width, inside, mean_of_known, metrics, regret
 from cptlaw.laws.calculus import Array
 from cptlaw.result import Progress
 
@@ -75,6 +76,35 @@ def intervals_at(fitted: Forecaster, rows: pd.DataFrame, share: float, most: int
     """Return loss, lo, hi and measured at so many rows at most, spread over all: an interval costs more than a loss."""
     few = rows.iloc[np.unique(np.linspace(0, len(rows) - 1, most).round().astype(int))]
     return fitted.forecast(few, share)[["loss", "lo", "hi"]].assign(measured=few["loss"].to_numpy(dtype=float))
+
+
+def scores(held: Sequence[HeldOut], silent: float = np.nan) -> dict[str, float]:
+    """Return how good forecasts are, several of one law pooled; comparisons show of it what their columns name.
+
+    Parameters
+    ----------
+    held
+        Of one law, or of a guess, which has no intervals.
+    silent
+        What an interval without both ends counts as; by default as nothing claimed (`inside`).
+
+    Returns
+    -------
+    dict
+        What `metrics` gives; by probability of an interval ``coverage_90``, the share that held, and ``width_90``, half
+        the median width as a share of the loss, infinite where that has no end; `regret`, its mean; n_fit, the mean;
+        n_test; and n_params_free, the most.
+    """
+    measured = np.concatenate([one.measured for one in held])
+    result = metrics(np.concatenate([one.predicted for one in held]), measured)
+    result["regret"] = mean_of_known(regret(one.rows, one.predicted) for one in held)
+    for share in held[0].intervals:
+        at = pd.concat([one.intervals[share] for one in held])
+        width = half_width(at) / at["loss"].to_numpy(dtype=float)
+        result[f"coverage_{100 * share:.0f}"] = mean_of_known(inside(at, silent))
+        result[f"width_{100 * share:.0f}"] = float(np.median(np.where(np.isfinite(width), width, np.inf)))
+    counts = {"n_fit": round(float(np.mean([one.n_fit for one in held]))), "n_test": len(measured)}
+    return {**result, **counts, "n_params_free": max(one.n_free for one in held)}
 
 
 def backtest(
