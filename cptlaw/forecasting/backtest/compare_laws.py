@@ -140,24 +140,16 @@ def compare(
     if not judged:
         raise FitError(" | ".join(f"{name}: {reason}" for name, reason in failed.items()))
     # Only where every law was fitted: one that fails in the hardest fold would else look the best.
-    common = [
-        label for label in next(iter(judged.values())).folds if all(label in one.folds for one in judged.values())
-    ]
+    first, *others = judged.values()
+    common = [label for label in first.folds if all(label in one.folds for one in others)]
     if not common:
         raise FitError("the laws could not be fitted in any fold together; compare them one at a time.")
     if frame is not None and (AUTO in named or not all(one.on_base_models for one in chosen)):
         judged |= _guesses(frame, [fold for fold in plain if fold.label in common])
     rows = [_row(name, one, common) for name, one in judged.items()]
-    rows += [
-        {
-            "law": name,
-            "n_fit": 0,
-            "n_test": 0,
-            "n_params_free": 0,
-            "findings": (Finding("error", "not-fitted", reason),),
-        }
-        for name, reason in failed.items()
-    ]
+    none = dict.fromkeys(("n_fit", "n_test", "n_params_free"), 0)
+    for name, reason in failed.items():
+        rows.append({"law": name, **none, "findings": (Finding("error", "not-fitted", reason),)})
     table = pd.DataFrame(rows, columns=list(COLUMNS)).sort_values("huber_log", kind="stable", ignore_index=True)
     return ComparisonFrame(_with_differences(table, judged, common))
 
@@ -258,19 +250,19 @@ def _with_differences(table: pd.DataFrame, judged: Mapping[str, Judged], common:
     base = tests["base_model"].reindex(errors.index).astype(str)
     forecasts = [name for name in table["law"] if name in judged and judged[name].forecasts]
     losses = pd.DataFrame(huber(errors.to_numpy(), METRIC_DELTA), errors.index, errors.columns)
-    difference, error, words = [], [], []
-    for name, findings in zip(table["law"], table["findings"], strict=True):
+    # Of paired differences: rows that are hard for all laws say nothing of which is better.
+    behind = {
+        name: mean_and_error((losses[name] - losses[forecasts[0]]).to_numpy(), run, base, levels)
+        for name in (judged if forecasts else ())
+    }
+    apart, doubt = pd.DataFrame(behind, range(2)).reindex(columns=table["law"]).to_numpy(dtype=float)
+    words = []
+    for name, findings, off, error in zip(table["law"], table["findings"], apart, doubt, strict=True):
         remarks = [finding.code for finding in findings if finding.severity != "info"]
-        apart, doubt = float("nan"), float("nan")
-        if name in judged and forecasts:
-            # Of paired differences: rows that are hard for all laws say nothing of which is better.
-            apart, doubt = mean_and_error((losses[name] - losses[forecasts[0]]).to_numpy(), run, base, levels)
-            if name != forecasts[0] and name in forecasts and apart <= CLEAR * doubt:
-                remarks.insert(0, "as good as the best within noise")
-        difference.append(apart)
-        error.append(doubt)
+        if name in forecasts[1:] and off <= CLEAR * error:
+            remarks.insert(0, "as good as the best within noise")
         words.append(", ".join(dict.fromkeys(remarks)))
-    return table.assign(difference=difference, difference_se=error, diagnostics=words)
+    return table.assign(difference=apart, difference_se=doubt, diagnostics=words)
 
 
 def _listed(laws: str | Iterable[str | Law]) -> list[str | Law]:

@@ -21,6 +21,7 @@ from cptlaw.units import format_percent, format_quantity
 
 # How far, relatively, a run may be from what was forecast: runs end with a whole step, and sizes are named roundly.
 TOLERANCE = {"tokens": 0.02, "n_params": 0.005, "ptpp": 0.005, "lr_peak": 0.005}
+Point = Mapping[str, str | float | None]  # of a seal: the inputs, and what was forecast there
 FIRST, LAST = ("seal", "law", "on", "run"), ("loss", "lo", "hi", "measured", "error", "inside")
 ABSOLUTE = {"replay": 1e-4, "ratio": 1e-4, "step": 0.5}
 
@@ -161,7 +162,7 @@ def _score_one(seal: Seal, table: Runs) -> tuple[list[dict[str, object]], list[F
     return rows, notes
 
 
-def _measured_at(point: Mapping[str, Any], frame: pd.DataFrame, seal: Seal, table: Runs) -> dict[str, float]:
+def _measured_at(point: Point, frame: pd.DataFrame, seal: Seal, table: Runs) -> dict[str, float]:
     """Return the loss of each run that was measured at a point, at the nearest tokens."""
     keep, distance = np.ones(len(frame), dtype=bool), np.zeros(len(frame))
     for name, value in _inputs(point).items():
@@ -207,10 +208,10 @@ def _totals(frame: pd.DataFrame, seals: Sequence[Seal]) -> pd.DataFrame:
     return totals.sort_values(["on", "mean_absolute_error"], ignore_index=True)
 
 
-def _inputs(point: Mapping[str, Any]) -> dict[str, str | float]:
+def _inputs(point: Point) -> dict[str, str | float]:
     return {name: value for name, value in point.items() if name not in NOT_INPUTS and value is not None}
 
 
-def _described(point: Mapping[str, Any]) -> str:
+def _described(point: Point) -> str:
     told = (f"{name} {one if isinstance(one, str) else format_quantity(one)}" for name, one in _inputs(point).items())
     return f"{point['on']} at {', '.join(told)}"

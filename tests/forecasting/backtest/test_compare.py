@@ -325,6 +325,7 @@ def test_standard_error_by_groups():
     assert error > mean_and_error(values, np.arange(20))[1]
     assert mean_and_error(values, np.arange(20), groups)[1] == error
     assert np.isnan(mean_and_error(values, np.zeros(20))[1])
+    assert np.isnan(mean_and_error(np.zeros(0), [])).all()  # laws that have no row in common
 
 
 def test_named_laws_decide_among_runs_on_one_corpus():
