@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -90,19 +91,27 @@ def split(frame: pd.DataFrame, text: str) -> tuple[list[Fold], tuple[Finding, ..
     return folds, (Finding("warning", "cuts-runs", message, advice),)
 
 
-def go_with(frame: pd.DataFrame, fitted: pd.DataFrame) -> NDArray[np.bool_]:
-    """Return which rows of a table belong to those that a fold fits, (n,): the other evals of these and base models.
+def go_with(rows: pd.DataFrame, frame: pd.DataFrame, fits: Sequence[NDArray[np.bool_]]) -> NDArray[np.bool_]:
+    """Return which rows belong to those that each fold fits, (folds, n): their other evals and base models.
 
     Rows of CPT belong together by run and tokens, those of base models by size and budget.
+
+    Parameters
+    ----------
+    rows
+        Of the same table, (n,).
+    frame, fits
+        The rows that are cut, and a mask of them for each fold.
     """
-    of_base = (frame["tokens"] == 0).to_numpy()
-    result = np.zeros(len(frame), dtype=bool)
+    of_base = (rows["tokens"] == 0).to_numpy()
+    result = np.zeros((len(fits), len(rows)), dtype=bool)
     # Base models of a held-out budget stay out with it: their loss alone would tell most of the forecast.
-    for rows, names in ((~of_base, ("run", "tokens")), (of_base, ("n_params", "ptpp"))):
-        known = [name for name in names if name in frame.columns and name in fitted.columns]
-        if known:
-            ours, theirs = (pd.MultiIndex.from_frame(one[known]) for one in (frame, fitted))
-            result |= rows & ours.isin(theirs)
+    for part, names in ((~of_base, ("run", "tokens")), (of_base, ("n_params", "ptpp"))):
+        if known := [name for name in names if name in rows.columns and name in frame.columns]:
+            both = pd.concat([frame[known], rows[known]], ignore_index=True)
+            code = both.groupby(known, dropna=False, observed=True).ngroup().to_numpy()
+            for one, fit in zip(result, fits, strict=True):
+                one |= part & np.isin(code[len(frame) :], code[: len(frame)][fit])
     return result
 
 

@@ -197,5 +197,4 @@ def log_errors(problem: Problem, params: Mapping[str, Array]) -> Array:
 
 def repeated_source_fit(source: LawOnRows, frame: pd.DataFrame, folds: list[Rollout]) -> RepeatedFit:
     """Return the fit to the source loss on the rows that belong to those which each rollout fits."""
-    parts = [go_with(source.data, frame[fold.fit]) for fold in folds]
-    return RepeatedFit(source, np.array(parts, dtype=bool).reshape(len(folds), len(source.data)))
+    return RepeatedFit(source, go_with(source.data, frame, [fold.fit for fold in folds]))
