@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # each under its own name once more, so that type checkers ta
     from cptlaw.findings import Finding as Finding
     from cptlaw.fitting.fit import Fit as Fit
     from cptlaw.fitting.given import given_fit as given_fit
-    from cptlaw.forecasting.comparing import compare as compare
+    from cptlaw.forecasting.backtest import compare as compare
     from cptlaw.forecasting.sealing import Scores as Scores
     from cptlaw.forecasting.sealing import Seal as Seal
     from cptlaw.forecasting.sealing import load_seal as load_seal
@@ -68,7 +68,7 @@ _NAMES = {
     "cptlaw.findings": "Finding",
     "cptlaw.fitting.fit": "Fit",
     "cptlaw.fitting.given": "given_fit",
-    "cptlaw.forecasting.comparing": "compare",
+    "cptlaw.forecasting.backtest": "compare",
     "cptlaw.forecasting.sealing": "Scores Seal load_seal register score",
     "cptlaw.forecasting.verbs": "Check check fit forecast load_fit",
     "cptlaw.importing": "import_logs",

@@ -13,8 +13,8 @@ from cptlaw.errors import CptlawError, FitError, UsageError
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.folds import split
 from cptlaw.fitting.uncertainty.answers import AnswerFrame
-from cptlaw.forecasting.comparing.coverage import inside
-from cptlaw.forecasting.comparing.hold_out import HowToCompare
+from cptlaw.forecasting.backtest.metrics import error, half_width, inside
+from cptlaw.forecasting.backtest.splits import HowToCompare
 from cptlaw.result import Progress, Result, Table, plain
 from cptlaw.runs import Runs
 from cptlaw_scores.fit_scores import fit_scores
@@ -110,9 +110,10 @@ def compare_scores(
         rows.append(_row(law, cuts, on, how.get("seed", 0)))
         if progress is not None and law in laws:
             progress(law)
-    if all(np.isnan(row["mae_points"]) for row in rows):
+    if not any("mae_points" in row for row in rows):
         raise FitError(" | ".join(f"{row['law']}: {row['findings'][0].message}" for row in rows))
-    result = ScoreComparisonFrame(pd.DataFrame(rows).sort_values("mae_points", kind="stable", ignore_index=True))
+    frame = pd.DataFrame(rows, columns=[*SHOWN, "findings"])
+    result = ScoreComparisonFrame(frame.sort_values("mae_points", kind="stable", ignore_index=True))
     result.on = on
     return result
 
@@ -126,20 +127,18 @@ def _row(law: str, cuts: Sequence[tuple[Runs, pd.DataFrame]], on: str, seed: int
             asked = test[[name for name in fit.law.inputs if name in test.columns] or ["n_params"]]
             parts.append(fit.forecast(asked)[["loss", "lo", "hi"]].assign(measured=test["loss"].to_numpy()))
             fitted.append(fit.n_points)
-    except CptlawError as error:
-        failed = Finding("error", "not-fitted", str(error))
-        empty = dict.fromkeys(("mae_points", "bias_points", "covered", "half_width"), float("nan"))
-        return {"law": law, **empty, "n_fit": 0, "n_test": 0, "findings": (failed,)}
+    except CptlawError as problem:
+        return {"law": law, "n_fit": 0, "n_test": 0, "findings": (Finding("error", "not-fitted", str(problem)),)}
     table = pd.concat(parts).astype(float)
-    errors = (table["loss"] - table["measured"]).to_numpy()
+    missed = error(table["loss"].to_numpy(), table["measured"].to_numpy(), share=True)
     return {
         "law": law,
-        "mae_points": 100.0 * float(np.abs(errors).mean()),
-        "bias_points": 100.0 * float(errors.mean()),
-        "covered": float(inside(table, table["measured"].to_numpy()).mean()),
-        "half_width": 100.0 * float((0.5 * (table["hi"] - table["lo"]).to_numpy()).mean()),
+        "mae_points": 100.0 * float(np.abs(missed).mean()),
+        "bias_points": 100.0 * float(missed.mean()),
+        "covered": float(inside(table).mean()),
+        "half_width": 100.0 * float(half_width(table).mean()),
         "n_fit": round(float(np.mean(fitted))),
-        "n_test": len(errors),
+        "n_test": len(table),
         "findings": (),
     }
 

@@ -38,7 +38,7 @@ HEAVY = ("scipy.signal", "scipy.stats", "scipy.optimize")
 
 # Code lines without docstrings, comments, blanks and imports, of the core and of all packages. Both only go down:
 # whoever makes the house smaller lowers them, and whoever adds a piece has SLACK before anything fails.
-CORE, ALL, SLACK = 29225, 40280, 300
+CORE, ALL, SLACK = 29000, 40150, 300
 POSITIONAL = 6  # parameters that may be given by place; options are named
 UNTYPED = 249  # annotations of arguments, results and variables that hold `Any`; it goes down with what is typed
 SENTENCES = 48  # assertions on four plain words of a message or more: codes, numbers and options leave words free

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -21,11 +22,15 @@ MAX_FOLDS = 2_000
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """Rows to fit on and rows to forecast, as masks of shape (n,), with the levels that are held out."""
+    """Rows to fit on and rows to forecast, as masks of shape (n,), with the levels that are held out.
+
+    Anchors are rows beside them that join a fit, of the part that is forecast.
+    """
 
     label: str
     fit: NDArray[np.bool_]
     test: NDArray[np.bool_]
+    anchors: NDArray[np.bool_] | bool = False
 
 
 def split(frame: pd.DataFrame, text: str) -> tuple[list[Fold], tuple[Finding, ...]]:
@@ -59,43 +64,55 @@ def split(frame: pd.DataFrame, text: str) -> tuple[list[Fold], tuple[Finding, ..
     if len(levels) < 2:
         raise UsageError(f"--cv {text}: column {column} has {len(levels)} level; a split needs at least two.")
     codes = pd.Categorical(of_rows, categories=levels).codes
-    groups: list[tuple[list[int], list[int]]] = []  # levels to fit on, levels to test on
-    everything = list(range(len(levels)))
-    if kind == "rollout":
-        # The next level up and no further: it is how far a study usually goes beyond the last one.
-        groups = [(everything[:i], [i]) for i in everything[1:]]
+    n = len(levels)
+    for needs, letter, least, most in (("k-fold", "K", 2, n), ("leave-p-out", "P", 1, n - 1)):
+        if kind == needs and not least <= number <= most:
+            raise UsageError(f"--cv {text}: {column} has {n} levels, so {letter} must lie in {least}..{most}.")
+    if kind == "k-fold":
+        held = [part.tolist() for part in np.array_split(np.arange(n), number)]
     else:
-        if kind == "leave-one-out":
-            held: list[list[int]] = [[i] for i in everything]
-        elif kind == "k-fold":
-            if not 2 <= number <= len(levels):
-                raise UsageError(f"--cv {text}: {column} has {len(levels)} levels, so K must lie in 2..{len(levels)}.")
-            held = [part.tolist() for part in np.array_split(np.arange(len(levels)), number)]
-        else:
-            if not 1 <= number < len(levels):
-                raise UsageError(
-                    f"--cv {text}: {column} has {len(levels)} levels, so P must lie in 1..{len(levels) - 1}."
-                )
-            held = [list(choice) for choice in combinations(everything, number)]
-        groups = [([i for i in everything if i not in out], out) for out in held]
+        held = [list(choice) for choice in combinations(range(n), number)]
+    # A rollout is of the next level up and no further: it is how far a study usually goes beyond the last one.
+    rolls = kind == "rollout"
+    groups = [([i for i in range(n) if i not in out and (i < out[0] or not rolls)], out) for out in held[rolls:]]
     if len(groups) > MAX_FOLDS:
         raise UsageError(f"--cv {text}: that makes {len(groups)} folds, more than {MAX_FOLDS}. Use k-fold:{column}:K.")
     folds = [Fold(f"{column} {_name(levels, test)}", np.isin(codes, fit), np.isin(codes, test)) for fit, test in groups]
-    findings: tuple[Finding, ...] = ()
-    if column != "run" and "run" in frame.columns:
-        # Said and not refused: rolling along tokens is a fair question, and only its errors look small.
-        cut = int((frame.groupby("run", observed=True)[column].nunique() > 1).sum())
-        if cut:
-            findings = (
-                Finding(
-                    "warning",
-                    "cuts-runs",
-                    f"{column} varies within {cut} runs, so folds of {column} cut them into pieces: test points "
-                    f"neighbour fitted points of the same run, and errors look smaller than for a new run.",
-                    "To judge new runs, use a column that is constant within runs: run, n_params, replay or ptpp.",
-                ),
-            )
-    return folds, findings
+    # Said and not refused: rolling along tokens is a fair question, and only its errors look small.
+    of_run = frame.groupby("run", observed=True)[column] if column != "run" and "run" in frame.columns else None
+    cut = 0 if of_run is None else int((of_run.nunique() > 1).sum())
+    if not cut:
+        return folds, ()
+    message = (
+        f"{column} varies within {cut} runs, so folds of {column} cut them into pieces: test points neighbour fitted "
+        f"points of the same run, and errors look smaller than for a new run."
+    )
+    advice = "To judge new runs, use a column that is constant within runs: run, n_params, replay or ptpp."
+    return folds, (Finding("warning", "cuts-runs", message, advice),)
+
+
+def go_with(rows: pd.DataFrame, frame: pd.DataFrame, fits: Sequence[NDArray[np.bool_]]) -> NDArray[np.bool_]:
+    """Return which rows belong to those that each fold fits, (folds, n): their other evals and base models.
+
+    Rows of CPT belong together by run and tokens, those of base models by size and budget.
+
+    Parameters
+    ----------
+    rows
+        Of the same table, (n,).
+    frame, fits
+        The rows that are cut, and a mask of them for each fold.
+    """
+    of_base = (rows["tokens"] == 0).to_numpy()
+    result = np.zeros((len(fits), len(rows)), dtype=bool)
+    # Base models of a held-out budget stay out with it: their loss alone would tell most of the forecast.
+    for part, names in ((~of_base, ("run", "tokens")), (of_base, ("n_params", "ptpp"))):
+        if known := [name for name in names if name in rows.columns and name in frame.columns]:
+            both = pd.concat([frame[known], rows[known]], ignore_index=True)
+            code = both.groupby(known, dropna=False, observed=True).ngroup().to_numpy()
+            for one, fit in zip(result, fits, strict=True):
+                one |= part & np.isin(code[len(frame) :], code[: len(frame)][fit])
+    return result
 
 
 def _read(text: str, frame: pd.DataFrame) -> tuple[str, str, int]:
@@ -105,19 +122,16 @@ def _read(text: str, frame: pd.DataFrame) -> tuple[str, str, int]:
     wanted = 2 if kind in ("k-fold", "leave-p-out") else 1
     if len(rest) != wanted or not all(rest):
         raise UsageError(f"--cv {text!r}: expected {FORMS}.")
-    column, number = rest[0], 0
-    if column not in frame.columns:
-        column = canonical_name(column) or column
+    column = rest[0] if rest[0] in frame.columns else canonical_name(rest[0]) or rest[0]
     if column not in frame.columns:
         known = [str(name) for name in frame.columns]
         raise UsageError(
             f"--cv {text!r}: no column {column!r}.{did_you_mean(column, known)} Columns: {', '.join(known)}."
         )
-    if wanted == 2:
-        if not rest[1].isdigit():
-            raise UsageError(f"--cv {text!r}: {rest[1]!r} is not a whole number. Expected {FORMS}.")
-        number = int(rest[1])
-    return kind, column, number
+    number = rest[1] if wanted == 2 else "1"  # leaving one out is leaving p out
+    if not number.isdigit():
+        raise UsageError(f"--cv {text!r}: {number!r} is not a whole number. Expected {FORMS}.")
+    return kind, column, int(number)
 
 
 def _name(levels: list[object], chosen: list[int]) -> str:

@@ -11,7 +11,7 @@ from cptlaw.errors import UsageError
 from cptlaw.fitting.auto.average import Average
 from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.uncertainty.answers import Forecast, ForecastFrame
-from cptlaw.forecasting.comparing.comparison import Comparison, ComparisonFrame
+from cptlaw.forecasting.backtest.comparison import Comparison, ComparisonFrame
 from cptlaw.forecasting.sealing import Scores
 from cptlaw.planning import (
     AllocatePlan,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -15,12 +16,12 @@ import pandas as pd
 from cptlaw.errors import CptlawError, UsageError, did_you_mean
 from cptlaw.findings import Finding
 from cptlaw.fitting.base_models import KEYS, measured_bases
-from cptlaw.fitting.forecaster import Forecaster
-from cptlaw.forecasting.comparing.baselines import BASELINES, regret
-from cptlaw.forecasting.comparing.coverage import inside, spread_over
+from cptlaw.fitting.fit import Fit
+from cptlaw.forecasting.backtest.baselines import BASELINES
+from cptlaw.forecasting.backtest.held_out import SHARE, HeldOut, guessed, held_out, scores
+from cptlaw.forecasting.backtest.metrics import mean_of_known
 from cptlaw.forecasting.verbs import fit
 from cptlaw.laws.by_name import law
-from cptlaw.laws.calculus import Array
 from cptlaw.result import Progress, Result, Table
 from cptlaw.runs import Runs
 from cptlaw.units import format_percent
@@ -119,16 +120,10 @@ def bench(
             law(name)
     if data is not None and not Path(data).is_dir():
         raise UsageError(f"--data {str(data)!r}: there is no such folder. Give the one that holds the public tables.")
-    findings: list[Finding] = []
+    chosen = _chosen(_split_names(splits))
+    tables = {study: load(study, data) for study in dict.fromkeys(split.study for split in chosen)}
+    findings = [_absent(study) for study, table in tables.items() if table is None]
     rows: list[dict[str, object]] = []
-    tables: dict[str, Runs | None] = {}
-    chosen = list(_chosen(_split_names(splits)))
-    for study in dict.fromkeys(split.study for split in chosen):
-        tables[study] = load(study, data)
-        if tables[study] is None:
-            known = TABLES[study]
-            message = f"study {study} is left out: {known.file} is not in the data folder (--data)."
-            findings.append(Finding("info", "no-table", message, f"In public: {known.where}."))
     for split in chosen:
         table = tables[split.study]
         if table is None:
@@ -139,6 +134,11 @@ def bench(
         if progress is not None:
             progress(f"{split.study}: {split.name}, {split.on}")
     return Bench(pd.DataFrame(rows, columns=list(COLUMNS)), tuple(findings))
+
+
+def _absent(study: str) -> Finding:
+    message = f"study {study} is left out: {TABLES[study].file} is not in the data folder (--data)."
+    return Finding("info", "no-table", message, f"In public: {TABLES[study].where}.")
 
 
 def _names(given: str | Iterable[str] | None) -> list[str]:
@@ -158,14 +158,12 @@ def _split_names(given: str | Iterable[str] | None) -> list[str]:
     return [name.strip() for name in re.findall(rf"(?:{known})(?=\s*(?:,|$))|[^,\s][^,]*", given)]
 
 
-def _chosen(names: list[str]) -> Iterator[Split]:
+def _chosen(names: list[str]) -> list[Split]:
     known = _known_splits()
     for name in names:
         if name not in known:
             raise UsageError(f"--splits {name!r}: there is no such study or split.{did_you_mean(name, known)}")
-    for split in SPLITS:
-        if not names or split.study in names or f"{split.study}/{split.name}" in names:
-            yield split
+    return [one for one in SPLITS if not names or one.study in names or f"{one.study}/{one.name}" in names]
 
 
 def _one_split(table: Runs, split: Split, named: list[str]) -> tuple[list[dict[str, object]], list[Finding]]:
@@ -175,69 +173,45 @@ def _one_split(table: Runs, split: Split, named: list[str]) -> tuple[list[dict[s
     if split.role is not None:
         table = table.with_roles(**{f"{split.role}_eval": split.on})
     table = table if split.where is None else table.where(split.where)
-    test = table.on(split.on).where(split.test).frame
-    fitted = table.on(split.on).where(split.fit).frame
-    is_cpt = "replay" in test.columns or "ptpp" in test.columns
+    test, fitted = (table.on(split.on).where(query).frame for query in (split.test, split.fit))
+    is_cpt, of_budgets = "replay" in test.columns or "ptpp" in test.columns, "ptpp" in test.columns
     laws = named or ["auto", *(CPT_LAWS if is_cpt else STATIC_LAWS)]
     shared = {"study": split.study, "split": split.name, "on": split.on}
+    where = ", ".join(shared.values())
     rows, findings = [], []
-    for name in laws:
+    for name in (*laws, *(one for one in BASELINES if of_budgets or one != "nearest-budget")):
         started = time.process_time()
         try:
             with leaving_out(split.study) if split.study in studies() else nullcontext():
-                result = _forecast(table, split, test, name)
-        except CptlawError as error:
-            message = f"{split.study}, {split.name}, {split.on}: {name} could not be fitted: {error}"
-            findings.append(Finding("info", "not-fitted", message))
+                guess = name in BASELINES
+                result = scores([guessed(name, fitted, test)]) if guess else _of_law(table, split, test, name)
+        except CptlawError as reason:
+            findings.append(Finding("info", "not-fitted", f"{where}: {name} could not be fitted: {reason}"))
             continue
         rows.append({**shared, "law": name, **result, "cpu_s": time.process_time() - started})
-        if result["width_90"] == np.inf:
+        if result.get("width_90") == np.inf:
             message = (
-                f"{split.study}, {split.name}, {split.on}: the rows do not bound what {name} forecasts, so that its "
-                f"intervals hold whatever is measured."
+                f"{where}: the rows do not bound what {name} forecasts, so that its intervals hold whatever is "
+                f"measured."
             )
             findings.append(Finding("info", "unbounded", message, "Look at its error, not at its coverage."))
-    for name, baseline in BASELINES.items():
-        if name == "nearest-budget" and "ptpp" not in test.columns:
-            continue
-        started = time.process_time()
-        predicted = baseline(fitted, test)
-        counted = {"law": name, "n_fit": int((fitted["tokens"] > 0).sum()), "cpu_s": time.process_time() - started}
-        rows.append({**shared, **counted, **_scores_of_split(predicted, test)})
     return rows, findings
 
 
-def _forecast(table: Runs, split: Split, test: pd.DataFrame, name: str) -> dict[str, object]:
+def _of_law(table: Runs, split: Split, test: pd.DataFrame, name: str) -> dict[str, float]:
     """Fit one law and score what it forecasts."""
-    fitted = fit(name, table, split.on, split.fit)
-    predicted = fitted.predict(test)
-    few = spread_over(test, MOST_POINTS)
-    half, most = (fitted.forecast(few, share) for share in (0.5, 0.9))
-    measured = few["loss"].to_numpy(dtype=float)
-    width = ((most["hi"] - most["lo"]) / 2.0 / most["loss"]).to_numpy(dtype=float)
-    return {
-        "n_fit": fitted.n_points,
-        "coverage_50": float(inside(half, measured).mean()),
-        "coverage_90": float(inside(most, measured).mean()),
-        "width_90": float(np.median(np.where(np.isfinite(width), width, np.inf))),
-        **_parts(fitted, test, predicted),
-        **_scores_of_split(predicted, test),
-    }
+    fitted = cast("Fit", fit(name, table, split.on, split.fit))
+    held = held_out(fitted, test, (0.5, SHARE), MOST_POINTS)
+    return scores([held], silent=1.0) | _parts(fitted, held)
 
 
-def _parts(fitted: Forecaster, test: pd.DataFrame, predicted: Array) -> dict[str, float]:
+def _parts(fitted: Fit, held: HeldOut) -> dict[str, float]:
     """Return what is missed of the measured base models of runs, and what of the shifts from them, as fractions."""
-    own = np.full(len(test), np.nan)
+    test, own = held.rows, np.full(len(held.rows), np.nan)
     if {*KEYS, "tokens"} <= set(test.columns):
         known = test[list(KEYS)].merge(measured_bases(fitted.base), "left", list(KEYS))["loss"].to_numpy(dtype=float)
         with suppress(CptlawError), np.errstate(all="ignore"):  # a law that says nothing of base models
             own = np.log(fitted.predict(test.assign(tokens=0.0)) / known)
-    base = pd.Series(np.where(np.isfinite(own), own, np.nan))
-    shift = np.log(predicted / test["loss"].to_numpy(dtype=float)) - base
-    return {"base_rel": float(base.abs().mean()), "shift_rel": float(shift.abs().mean())}
-
-
-def _scores_of_split(predicted: Array, test: pd.DataFrame) -> dict[str, float]:
-    """Return of how many rows the forecasts are, how far they are off, and what is lost by deciding by them."""
-    error = float(np.mean(np.abs(predicted / test["loss"].to_numpy(dtype=float) - 1.0)))
-    return {"n_test": len(test), "mae_rel": error, "regret": regret(test, predicted)}
+    base = np.where(np.isfinite(own), own, np.nan)
+    shift = held.log_error.to_numpy() - base
+    return {"base_rel": mean_of_known(np.abs(base)), "shift_rel": mean_of_known(np.abs(shift))}

@@ -20,6 +20,8 @@ from cptlaw.runs import Runs, read_runs
 # Source losses of the base models of `watts`, trained with AdamW: printed in the repository, not in the file.
 WATTS_BASE = {800.0: 3.4466, 1600.0: 3.4263, 3200.0: 3.4098}
 
+BY_BUDGET = {"replay": "replay_ratio", "tokens": "cpt_tokens", "ptpp": "ptpp"}
+
 
 @dataclass(frozen=True)
 class PublicTable:
@@ -43,25 +45,15 @@ class PublicTable:
     convert: Callable[[pd.DataFrame], pd.DataFrame]
 
 
-def _cpt(rows: pd.DataFrame, evals: pd.Series, columns: dict[str, str]) -> pd.DataFrame:
-    """Return CPT runs, one row per measured loss; `columns` maps names of the runs table to names in the file."""
-    frame = pd.DataFrame({"run": rows["run_id"].astype(str), "eval": evals.astype(str)})
-    shared = {"n_params": "n_params", "replay": "replay_ratio"}
-    return frame.assign(**{name: rows[column].astype(float) for name, column in (shared | columns).items()})
+def _rows(frame: pd.DataFrame, evals: pd.Series | str, columns: dict[str, str]) -> pd.DataFrame:
+    """Return one row per measured loss; `columns` maps names of the runs table to names in the file."""
+    known = {name: frame[column].astype(float) for name, column in ({"n_params": "n_params"} | columns).items()}
+    return pd.DataFrame({"run": frame["run_id"].astype(str), "eval": evals, **known})
 
 
-def _static(frame: pd.DataFrame, run: str = "run_id", evals: str | None = "domain") -> pd.DataFrame:
+def _static(frame: pd.DataFrame, evals: pd.Series | str) -> pd.DataFrame:
     """Return models from scratch: a run's last loss on each eval, seeds averaged."""
-    table = pd.DataFrame(
-        {
-            "run": frame[run].astype(str),
-            "eval": frame[evals].astype(str) if evals else "loss",
-            "n_params": frame["n_params"].astype(float),
-            "tokens": frame["tokens"].astype(float),
-            "loss": frame["loss"].astype(float),
-        }
-    )
-    known = table[table["loss"].notna()]
+    known = _rows(frame, evals, {"tokens": "tokens", "loss": "loss"}).dropna(subset="loss")
     # Seeds would count a configuration as often as it was repeated.
     return known.groupby(["run", "eval", "n_params", "tokens"], sort=False)["loss"].mean().reset_index()
 
@@ -69,18 +61,18 @@ def _static(frame: pd.DataFrame, run: str = "run_id", evals: str | None = "domai
 def chinchilla(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the 240 models that the replication fits: without the five of fewest tokens per parameter."""
     kept = frame.iloc[np.sort(np.argsort((frame["tokens"] / frame["n_params"]).to_numpy())[5:])]
-    return _static(kept, evals=None)
+    return _static(kept, "loss")
 
 
 def gadre(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the over-trained models, short names for the evals."""
-    table = _static(frame)
-    return table.assign(eval=table["eval"].str.replace("val_tok_mult/", "", regex=False))
+    return _static(frame, frame["domain"].str.replace("val_tok_mult/", "", regex=False))
 
 
 def olmo(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the ladder of models without its rerun."""
-    return _static(frame[~frame["run_id"].str.contains("rerun")])
+    once = frame[~frame["run_id"].str.contains("rerun")]
+    return _static(once, once["domain"])
 
 
 def dmsl(frame: pd.DataFrame) -> pd.DataFrame:
@@ -89,7 +81,7 @@ def dmsl(frame: pd.DataFrame) -> pd.DataFrame:
     # Each mixture is a law of its own: a fifth of them says as much of the laws at a fifth of the time.
     kept = sorted(sizes[sizes == 3].index)[::5]
     parts = [
-        _static(frame[frame["mix_id"] == mix].assign(domain=f"mix{mix} {loss}", loss=frame[f"{loss}_loss"]))
+        _static(frame[frame["mix_id"] == mix].assign(loss=frame[f"{loss}_loss"]), f"mix{mix} {loss}")
         for mix in kept
         for loss in ("c4", "github")
     ]
@@ -98,12 +90,12 @@ def dmsl(frame: pd.DataFrame) -> pd.DataFrame:
 
 def watts(frame: pd.DataFrame) -> pd.DataFrame:
     """Return CPT runs of both optimisers, one pair of evals each, with the base models' losses where they are known."""
-    parts = []
-    columns = {"tokens": "cpt_tokens", "ptpp": "ptpp", "lr_peak": "cpt_peak_lr", "lr_pretrain": "pretrain_lr"}
-    for optimiser, rows in frame.groupby("optimizer"):
-        for role in ("source", "target"):
-            evals = pd.Series(role, rows.index)
-            parts.append(_cpt(rows, evals, {**columns, "loss": f"{role}_loss"}).assign(domain=str(optimiser)))
+    columns = BY_BUDGET | {"lr_peak": "cpt_peak_lr", "lr_pretrain": "pretrain_lr"}
+    parts = [
+        _rows(rows, role, {**columns, "loss": f"{role}_loss"}).assign(domain=str(optimiser))
+        for optimiser, rows in frame.groupby("optimizer")
+        for role in ("source", "target")
+    ]
     bases = [
         {"run": f"base-{ptpp:g}", "eval": "source", "n_params": 6e7, "tokens": 0.0, "ptpp": ptpp, "loss": loss}
         for ptpp, loss in WATTS_BASE.items()
@@ -114,14 +106,14 @@ def watts(frame: pd.DataFrame) -> pd.DataFrame:
 def delphi(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the ladder of CPT runs, in tokens proportional to pre-training and constant; target losses by name."""
     rows = frame[frame["series"].isin(("k0p20", "isotoken_1B"))]
-    return _cpt(rows, rows["domain"], {"tokens": "cpt_tokens", "ptpp": "ptpp", "lr_peak": "lr_factor", "loss": "loss"})
+    return _rows(rows, rows["domain"], BY_BUDGET | {"lr_peak": "lr_factor", "loss": "loss"})
 
 
 def mixlaws_ct(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the runs of Pythia-70M on Pile and Python: Python is the target, the rest of the Pile the source."""
     rows = frame[frame["domain"].isin(("python", "PILE_weighted"))]
     roles = rows["domain"].map({"python": "target", "PILE_weighted": "source"})
-    result = _cpt(rows, roles, {"step": "step", "loss": "loss"})
+    result = _rows(rows, roles, {"replay": "replay_ratio", "step": "step", "loss": "loss"})
     pretrained, per_step = rows["pt_tokens"].astype(float), rows["pt_tokens"] / rows["pt_steps"]
     return result.assign(tokens=per_step * result["step"], ptpp=pretrained / result["n_params"])
 

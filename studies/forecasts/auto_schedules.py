@@ -20,6 +20,8 @@ import pandas as pd
 
 import cptlaw as cl
 from cptlaw.fitting.fit_cache import FITS
+from cptlaw.forecasting.backtest.held_out import SHARE, held_out
+from cptlaw.forecasting.backtest.metrics import error, inside
 from cptlaw.runs import Runs
 from cptlaw.schedules import Schedule, read_schedules
 from studies.harness import MEASURED, find_data, progress, table
@@ -99,12 +101,9 @@ def forecast(case: Case, with_schedules: bool) -> tuple[float, float, float]:
     with without(case.study):
         fit = cl.fit("auto", case.runs, case.on, case.fit, schedules=case.schedules if with_schedules else None)
         fit = fit.with_schedules(case.schedules) if with_schedules else fit
-        loss = case.test["loss"].to_numpy(dtype=float)
-        missed = float(np.mean(np.abs(fit.predict(case.test) / loss - 1.0)))
-        few = np.unique(np.linspace(0, len(loss) - 1, MOST_POINTS).round().astype(int))
-        found = fit.forecast(case.test.iloc[few])
-    held = float(np.mean((found["lo"] <= loss[few]) & (loss[few] <= found["hi"])))
-    return missed, held, time.process_time() - begun
+        found = held_out(fit, case.test, (SHARE,), MOST_POINTS)
+    missed = float(np.abs(error(found.predicted, found.measured)).mean())
+    return missed, float(inside(found.intervals[SHARE]).mean()), time.process_time() - begun
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -23,7 +23,7 @@ import cptlaw as cl
 from cptlaw.errors import CptlawError
 from cptlaw.fitting.auto.rows import collapsed_runs
 from cptlaw.fitting.learned import leaving_out
-from cptlaw.forecasting.comparing.baselines import nearest_run
+from cptlaw.forecasting.backtest.baselines import nearest_run
 from studies.harness import data_file, progress, show, write_result
 
 FILES = ("watts_sizes.csv", "watts_gsm8k.csv")

@@ -10,7 +10,7 @@ import pandas as pd
 from scipy import optimize
 
 import cptlaw as cl
-from cptlaw.forecasting.comparing.metrics import metrics
+from cptlaw.forecasting.backtest.metrics import metrics
 from cptlaw.laws.calculus import Array
 from studies.papers.open_fits import HELD_VALUES, error_text, open_fit
 from studies.papers.ptpp_published import FORMS, ORACLE, TRANSFER

@@ -30,7 +30,7 @@ import numpy as np
 import pandas as pd
 
 import cptlaw as cl
-from cptlaw.forecasting.comparing.metrics import METRICS
+from cptlaw.forecasting.backtest.metrics import METRICS
 from cptlaw.laws.calculus import Array
 from studies.harness import write_result
 from studies.papers.budgets_by_shift import usual_rows

@@ -13,6 +13,7 @@ import pandas as pd
 from cptlaw.errors import DataError, UsageError, did_you_mean, join_names
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.solving.origin import digest
+from cptlaw.forecasting.backtest.metrics import error, inside
 from cptlaw.forecasting.sealing.seal import NOT_INPUTS, Seal, is_empty, is_score, load_seal
 from cptlaw.result import Result, Table, plain
 from cptlaw.runs import Runs, read_runs
@@ -20,6 +21,8 @@ from cptlaw.units import format_percent, format_quantity
 
 # How far, relatively, a run may be from what was forecast: runs end with a whole step, and sizes are named roundly.
 TOLERANCE = {"tokens": 0.02, "n_params": 0.005, "ptpp": 0.005, "lr_peak": 0.005}
+Point = Mapping[str, str | float | None]  # of a seal: the inputs, and what was forecast there
+FIRST, LAST = ("seal", "law", "on", "run"), ("loss", "lo", "hi", "measured", "error", "inside")
 ABSOLUTE = {"replay": 1e-4, "ratio": 1e-4, "step": 0.5}
 
 
@@ -117,15 +120,14 @@ def score(
         asked = " ".join(dict.fromkeys(finding.message for finding in findings))
         raise DataError(f"{table.label}: nothing to score. {asked}")
     frame = pd.DataFrame(rows)
-    last = ["loss", "lo", "hi", "measured", "error", "inside"]
-    first = ["seal", "law", "on", "run"]
-    frame = frame[[*first, *(name for name in frame.columns if name not in (*first, *last)), *last]]
+    inputs = [name for name in frame.columns if name not in (*FIRST, *LAST)]  # seals need not name the same ones
+    frame = frame[[*FIRST, *inputs, *LAST]]
     return Scores(frame, _totals(frame, read), by_severity(findings))
 
 
 def _score_one(seal: Seal, table: Runs) -> tuple[list[dict[str, object]], list[Finding]]:
     known = {(item.get("law"), item.get("on")): set(str(item.get("fitted_runs") or "").split()) for item in seal.laws}
-    rows, missing, seen = [], [], dict[str, None]()
+    rows, missing, seen = [], list[str](), dict[str, None]()
     for point in seal.points:
         on = str(point["on"])
         if on not in table.evals:
@@ -134,86 +136,62 @@ def _score_one(seal: Seal, table: Runs) -> tuple[list[dict[str, object]], list[F
                 f"{did_you_mean(on, table.evals)} Its evals: {', '.join(table.evals)}. Read the column of that loss "
                 f"as {on!r}, or score another table."
             )
-        matches = _matching(point, table.frame[table.frame["eval"] == on], f"{seal.label}: point", table)
+        measured = _measured_at(point, table.frame[table.frame["eval"] == on], seal, table)
         # The average of laws knows what any of them was fitted to.
         of_eval = set().union(*(names for (_, fitted_eval), names in known.items() if fitted_eval == on))
         fitted = known.get((point.get("law"), on)) or of_eval
-        # Names of runs are kept as digests: a seal may be shown to those who must not see the table.
-        fresh = [row for row in matches if digest(str(row["run"])) not in fitted]
-        seen.update({str(row["run"]): None for row in matches if digest(str(row["run"])) in fitted})
-        if not matches:
+        for run, loss in measured.items():
+            # Names of runs are kept as digests: a seal may be shown to those who must not see the table.
+            if digest(run) in fitted:
+                seen[run] = None
+            else:
+                rows.append(_row(seal, point, run, loss))
+        if not measured:
             missing.append(_described(point))
-        rows += [_row(seal, point, row) for row in fresh]
     notes = []
     if missing:
         every = list(dict.fromkeys(missing))
         shown = "; ".join(every) if len(every) <= 3 else f"{every[0]} and {len(every) - 1} more"
-        notes.append(
-            Finding(
-                "warning",
-                "not-measured",
-                f"{seal.label}: {len(missing)} of {len(seal.points)} forecasts have no run in {table.label}: {shown}.",
-                "Score again when these runs are measured; until then this is a part of what was sealed.",
-            )
-        )
+        message = f"{seal.label}: {len(missing)} of {len(seal.points)} forecasts have no run in {table.label}: {shown}."
+        advice = "Score again when these runs are measured; until then this is a part of what was sealed."
+        notes.append(Finding("warning", "not-measured", message, advice))
     if seen:
-        notes.append(
-            Finding(
-                "warning",
-                "known-before",
-                f"{seal.label}: {join_names(seen, 3)} had been fitted when this was sealed; no score counts them.",
-                "A forecast is scored on runs that it has not seen.",
-            )
-        )
+        message = f"{seal.label}: {join_names(seen, 3)} had been fitted when this was sealed; no score counts them."
+        advice = "A forecast is scored on runs that it has not seen."
+        notes.append(Finding("warning", "known-before", message, advice))
     return rows, notes
 
 
-def _matching(
-    point: Mapping[str, str | float | None], frame: pd.DataFrame, where: str, table: Runs
-) -> list[dict[str, object]]:
-    """Return one row for each run that was measured at a point: the nearest in tokens."""
-    keep = np.ones(len(frame), dtype=bool)
-    distance = np.zeros(len(frame))
-    for name, value in point.items():
-        if name in NOT_INPUTS or value is None:
-            continue
+def _measured_at(point: Point, frame: pd.DataFrame, seal: Seal, table: Runs) -> dict[str, float]:
+    """Return the loss of each run that was measured at a point, at the nearest tokens."""
+    keep, distance = np.ones(len(frame), dtype=bool), np.zeros(len(frame))
+    for name, value in _inputs(point).items():
         if name not in frame.columns:
             raise DataError(
-                f"{where}: was forecast at {name} {value}, and {table.label} has no column {name!r} to find its run by."
+                f"{seal.label}: point: was forecast at {name} {value}, and {table.label} has no column {name!r} to "
+                f"find its run by."
             )
         if isinstance(value, str):
             # One by one: pandas refuses a column in which some text holds half a character.
             keep &= np.array([str(one) == value for one in frame[name]], dtype=bool)
             continue
-        measured = frame[name].to_numpy(dtype=float)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            apart = np.abs(measured - value) / (1.0 if name in ABSOLUTE else abs(value) or 1.0)
+        with np.errstate(all="ignore"):
+            apart = np.abs(frame[name].to_numpy(dtype=float) - value) / (1.0 if name in ABSOLUTE else abs(value) or 1.0)
         # Trainers round: sizes to whole layers, tokens to whole batches, so that no run lies at the very point.
         keep &= apart <= ABSOLUTE.get(name, TOLERANCE.get(name, 0.005))
-        if name == "tokens":
-            distance = apart
+        distance = apart if name == "tokens" else distance
     chosen = frame[keep].assign(_distance=distance[keep])
     # One row of a run: its neighbours along the curve err with it and would count it many times.
-    nearest = chosen.sort_values("_distance", kind="stable").drop_duplicates("run")
-    return [{str(name): value for name, value in row.items()} for row in nearest.sort_index().to_dict("records")]
+    nearest = chosen.sort_values("_distance", kind="stable").drop_duplicates("run").sort_index()
+    return dict(zip(nearest["run"].astype(str), nearest["loss"].astype(float), strict=True))
 
 
-def _row(seal: Seal, point: Any, measured: Any) -> dict[str, object]:
-    low, high, loss = point.get("lo"), point.get("hi"), float(measured["loss"])
-    return {
-        "seal": seal.label,
-        "law": point.get("law"),
-        "on": point["on"],
-        "run": str(measured["run"]),
-        **{name: value for name, value in point.items() if name not in NOT_INPUTS and name != "run"},
-        "loss": float(point["loss"]),
-        "lo": low,
-        "hi": high,
-        "measured": loss,
-        # Of a score the difference, which is in points: a score may be zero.
-        "error": float(point["loss"]) - loss if is_score(point) else float(point["loss"]) / loss - 1.0,
-        "inside": None if low is None or high is None or is_empty(point) else bool(low <= loss <= high),
-    }
+def _row(seal: Seal, point: Mapping[str, Any], run: str, measured: float) -> dict[str, object]:
+    about = {"seal": seal.label, "law": point.get("law"), "on": point["on"], "run": run}
+    inputs = {name: value for name, value in point.items() if name not in NOT_INPUTS and name != "run"}
+    loss, ends = float(point["loss"]), {"lo": point.get("lo"), "hi": point.get("hi"), "measured": measured}
+    held = None if None in ends.values() or is_empty(point) else bool(inside(ends))
+    return {**about, **inputs, "loss": loss, **ends, "error": error(loss, measured, is_score(point)), "inside": held}
 
 
 def _totals(frame: pd.DataFrame, seals: Sequence[Seal]) -> pd.DataFrame:
@@ -222,18 +200,18 @@ def _totals(frame: pd.DataFrame, seals: Sequence[Seal]) -> pd.DataFrame:
     totals = groups.agg(
         measured=("run", "size"),
         runs=("run", "nunique"),
-        mean_absolute_error=("error", lambda error: float(error.abs().mean())),
-        mean_error=("error", lambda error: float(error.mean())),
+        mean_absolute_error=("error", lambda missed: missed.abs().mean()),
+        mean_error=("error", "mean"),
         inside=("inside", lambda held: held.dropna().astype(float).mean()),
     ).reset_index()
     totals["asked"] = totals["seal"].map({seal.label: seal.interval for seal in seals})
     return totals.sort_values(["on", "mean_absolute_error"], ignore_index=True)
 
 
-def _described(point: Mapping[str, str | float | None]) -> str:
-    inputs = [
-        f"{name} {value if isinstance(value, str) else format_quantity(value)}"
-        for name, value in point.items()
-        if name not in NOT_INPUTS and value is not None
-    ]
-    return f"{point['on']} at {', '.join(inputs)}"
+def _inputs(point: Point) -> dict[str, str | float]:
+    return {name: value for name, value in point.items() if name not in NOT_INPUTS and value is not None}
+
+
+def _described(point: Point) -> str:
+    told = (f"{name} {one if isinstance(one, str) else format_quantity(one)}" for name, one in _inputs(point).items())
+    return f"{point['on']} at {', '.join(told)}"

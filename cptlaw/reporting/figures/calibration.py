@@ -8,7 +8,7 @@ import pandas as pd
 from cptlaw.findings import Finding
 from cptlaw.fitting.fit import Fit
 from cptlaw.fitting.uncertainty.intervals import bands
-from cptlaw.forecasting.comparing.metrics import metrics
+from cptlaw.forecasting.backtest.metrics import inside, metrics
 from cptlaw.reporting.figures.figure import COLOURS, QUIET, Figure, axis, bars, blank_drawing, rgba_of
 from cptlaw.runs.metrics import unit_of
 from cptlaw.units import format_percent
@@ -96,9 +96,8 @@ def calibration(fit: Fit, held_out: pd.DataFrame | None = None, interval: float 
 def count_covered(data: pd.DataFrame) -> tuple[int, int]:
     """Return how many measured losses lie between lo and hi, and how many have both ends."""
     # An open interval holds every loss: it is no success.
-    known = data["lo"].notna() & data["hi"].notna()
-    inside = (data["measured"] >= data["lo"]) & (data["measured"] <= data["hi"])
-    return int(inside[known].sum()), int(known.sum())
+    known = data.dropna(subset=["lo", "hi"])
+    return int(inside(known).sum()), len(known)
 
 
 def as_doubt(figure: Figure, on: str, interval: float) -> Finding | None:

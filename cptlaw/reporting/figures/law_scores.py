@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 
 from cptlaw.errors import UsageError
-from cptlaw.forecasting.comparing.baselines import BASELINES
-from cptlaw.forecasting.comparing.comparison import ORACLE, ComparisonFrame
+from cptlaw.forecasting.backtest.baselines import BASELINES
+from cptlaw.forecasting.backtest.comparison import ORACLE, ComparisonFrame
 from cptlaw.reporting.figures.figure import COLOURS, QUIET, Figure, axis, blank_drawing
 from cptlaw.units import format_percent
 

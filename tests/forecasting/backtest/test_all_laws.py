@@ -7,7 +7,7 @@ from cases import design
 
 import cptlaw as cl
 from cptlaw.errors import UsageError
-from cptlaw.forecasting.comparing.all_laws import with_all
+from cptlaw.forecasting.backtest.all_laws import with_all
 from cptlaw.runs import read_runs
 
 

@@ -41,34 +41,30 @@ def refuse_contradictions(given: HoldOut) -> None:
         raise UsageError("--anchors-where goes with --fit-where and --test-where, not with --cv.")
 
 
-def folds_of(
-    given: HoldOut, frame: pd.DataFrame, table: Runs
-) -> tuple[list[tuple[Fold, np.ndarray]], tuple[Finding, ...]]:
-    """Return the folds, each with the mask of its anchors: rows that join the fit and leave the test."""
-    nothing, cv, query = np.zeros(len(frame), dtype=bool), given.get("cv"), given.get("anchors_where")
-    if cv is not None:
-        folds, findings = split(frame, cv)
-        return [(fold, nothing) for fold in folds], findings
+def folds_of(given: HoldOut, frame: pd.DataFrame, table: Runs) -> tuple[list[Fold], tuple[Finding, ...]]:
+    """Return the folds, one where filters say what is held out."""
+    if (cv := given.get("cv")) is not None:
+        return split(frame, cv)
 
     def mask(query: str | None) -> np.ndarray:
         return np.asarray(frame.index.isin(replace(table, frame=frame).where(query or "").frame.index))
 
-    fit, test = mask(given.get("fit_where")), mask(given.get("test_where"))
+    fit, test, query = mask(given.get("fit_where")), mask(given.get("test_where")), given.get("anchors_where")
     # A row that is fitted anyway is no anchor.
-    anchors = mask(query) & ~fit if query else nothing
+    anchors = mask(query) & ~fit if query else np.zeros_like(fit)
     test &= ~anchors
     if not test.any():
         raise UsageError(f"--anchors-where {query!r} takes all of the test rows; leave some to forecast.")
-    one, overlap = [(Fold("test", fit, test), anchors)], int((fit & test).sum())
+    folds, overlap, n_test = [Fold("test", fit, test, anchors)], int((fit & test).sum()), int(test.sum())
     if not overlap:
-        return one, ()
+        return folds, ()
     in_sample = Finding(
         "warning",
         "in-sample",
-        f"{overlap} of {int(test.sum())} test rows were also fitted: for these the errors are those of a fit, "
+        f"{overlap} of {n_test} test rows were also fitted: for these the errors are those of a fit, "
         f"not of a forecast.",
         "Choose rows to fit and rows to test that have none in common.",
-        data={"overlap": overlap, "n_test": int(test.sum())},
+        data={"overlap": overlap, "n_test": n_test},
         remedy=Remedy("test_where"),
     )
-    return one, (in_sample,)
+    return folds, (in_sample,)

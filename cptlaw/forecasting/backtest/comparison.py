@@ -8,10 +8,13 @@ import pandas as pd
 
 from cptlaw.findings import Finding, by_severity
 from cptlaw.fitting.uncertainty.answers import AnswerFrame
-from cptlaw.forecasting.comparing.baselines import BASELINES
+from cptlaw.forecasting.backtest.baselines import BASELINES
+from cptlaw.forecasting.backtest.metrics import METRICS
 from cptlaw.result import Line, Result, Table, plain
 from cptlaw.units import format_percent
 
+COLUMNS = ("law", *METRICS, "coverage_90", "regret", "n_fit", "n_test", "n_params_free", "difference", "difference_se",
+           "diagnostics", "findings")  # fmt: skip
 ORACLE = "ptpp-oracle"  # fitted on the test rows: a bound, and never the best forecast
 SCORES = {
     **dict.fromkeys(("huber_log", "rmse_log", "mae_rel", "mape_clip"), "{:.3g}".format),

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import cptlaw as cl
 from cptlaw.errors import FitError, UsageError
 from cptlaw.fitting.folds import split
-from cptlaw.forecasting.comparing.baselines import BASELINES, regret
-from cptlaw.forecasting.comparing.coverage import held
-from cptlaw.forecasting.comparing.metrics import METRICS, mean_and_error, mean_of_known, metrics
+from cptlaw.forecasting.backtest.baselines import BASELINES
+from cptlaw.forecasting.backtest.held_out import intervals_at
+from cptlaw.forecasting.backtest.metrics import METRICS, inside, mean_and_error, mean_of_known, metrics, regret
 
 JUDGEMENT = ["difference", "difference_se", "diagnostics"]
 PILOT = "replay in (0.1, 0.25, 0.5) and lr_schedule == 'constant' and atpp >= 1.9"
@@ -267,7 +267,7 @@ def test_coverage_counts_open_ends_as_held_and_points_without_an_interval_not_at
             return frame.assign(lo=[1.0, None, 3.5, None], hi=[2.5, 3.0, None, None])
 
     test = pd.DataFrame({"loss": [2.0, 2.0, 2.0, 2.0]})
-    found = held(Fitted(), test, 4)
+    found = inside(intervals_at(Fitted(), test, 0.9, 4), silent=np.nan)
     assert found[:3].tolist() == [1, 1, 0]
     assert np.isnan(found[3])
     assert mean_of_known(found) == pytest.approx(2 / 3)
@@ -325,6 +325,7 @@ def test_standard_error_by_groups():
     assert error > mean_and_error(values, np.arange(20))[1]
     assert mean_and_error(values, np.arange(20), groups)[1] == error
     assert np.isnan(mean_and_error(values, np.zeros(20))[1])
+    assert np.isnan(mean_and_error(np.zeros(0), [])).all()  # laws that have no row in common
 
 
 def test_named_laws_decide_among_runs_on_one_corpus():
