@@ -155,8 +155,9 @@ def list_of_laws() -> str:
         [
             "# All laws",
             "",
-            "[Which law when](../which_law.md) says which one to take; `--law auto`, the default, takes the average of",
-            "all that the columns of the table allow. A law is the mean of a forecast; how far off it may be,",
+            "[Which law when](../which_law.md) says which one to take; `--law auto`, the default, takes",
+            "what the columns of the table allow: one law, or the average of several.",
+            "A law is the mean of a forecast; how far off it may be,",
             "[an interval](../intervals.md) says. `cptlaw laws NAME` prints a card.",
             "",
             "*Status*: *published* laws are taken from their paper; of a *secondary source*, the formula was taken",

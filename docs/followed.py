@@ -39,8 +39,8 @@ STEPS = {
         "fitting/solving/varpro.py search": "Many starts; the amplitudes are solved for, the shapes are searched.",
         "fitting/solving/newton.py descend": "The best starts are polished.",
         "fitting/solving/identifiability.py rank": "How many parameters the rows determine.",
-        "fitting/rollouts.py rollouts": "Back-tests within the rows: how far such forecasts can be trusted.",
         "fitting/saved.py Saved.save": "The fit as a JSON file.",
+        "fitting/uncertainty/inner_rollouts.py inner_rollouts": "Back-tests within the rows, kept in the file.",
     },
     "forecast": {
         "cli/forecasts.py forecast": "The second command.",

@@ -93,7 +93,7 @@ def check(runs: str, law_name: str, on: str | None, where: str | None, **rest: A
 @options.strict
 @options.as_json
 def fit(runs: str | None, output: str | None, force: bool, params: str | None, note: str, **rest: Any) -> None:
-    """Fit a law, or the average of all that the columns allow, to the losses of one eval.
+    """Fit a law, or what the columns allow, to the losses of one eval: one law, or the average of several.
 
     \b
     Examples:

@@ -21,7 +21,6 @@ from cptlaw.fitting.law_fit import LawFit
 from cptlaw.fitting.solving.options import Options
 from cptlaw.fitting.solving.restraint import Restraint
 from cptlaw.fitting.solving.training_rows import TrainingRows, training_rows
-from cptlaw.laws import Law
 from cptlaw.runs import Runs
 
 SUFFIX = "_source"
@@ -58,8 +57,6 @@ def with_source(
     seed: int = 0,
     starts: int | None = None,
     restrain: Callable[[TrainingRows], Restraint] = usual,
-    *,
-    told_by: Law | None = None,
 ) -> FromSource:
     """Give a law of the target loss what the source loss tells, where the law can read it and it was measured.
 
@@ -73,8 +70,6 @@ def with_source(
         Of the search of the fit to the source loss; the law's own number of starts where absent.
     restrain
         The restraint of that fit.
-    told_by
-        The form of the law that is fitted to the source loss; the same where absent.
     """
     chosen = training.law
     # Asked of the law itself: whether it can read the source at all is its own affair, and no list of names.
@@ -82,8 +77,7 @@ def with_source(
     if training.role != "target" or not paying.from_source or not _measures_source(table):
         return FromSource(training, Restraint())
     try:
-        law = (told_by or chosen).for_rows(training.frame, damage=False)
-        of_source = training_rows(law, table, "source", where)
+        of_source = training_rows(chosen.for_rows(training.frame, damage=False), table, "source", where)
         if not trained(of_source.frame).any():
             raise FitError("no run with tokens above 0 has a source loss.")
         options = Options.build(of_source.law, starts=starts, seed=seed, restraint=restrain(of_source))

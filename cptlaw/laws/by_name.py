@@ -39,7 +39,7 @@ def law(spec: str | Law | type[Law], **options: object) -> Law:
     name = SYNONYMS.get(name, name)
     if name == "auto":
         raise UsageError(
-            "auto is no law but the average of all that the columns of a table allow: `cptlaw check RUNS --on EVAL` "
+            "auto is no law but what the columns of a table allow, one law or several: `cptlaw check RUNS --on EVAL` "
             "lists which these are. Name one law here; `cptlaw laws` describes them."
         )
     if name not in LAWS:

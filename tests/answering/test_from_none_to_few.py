@@ -1,7 +1,5 @@
 """From no run to few: rows that equal the forecast leave it where it is, and one more run never makes it less sure."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -151,33 +149,11 @@ def at(*asked):
     return pd.DataFrame([{"n_params": one[0], "ptpp": one[1], "tokens": 20e9, "replay": 0.24} for one in asked])
 
 
-def without_bases(fit):
-    """The same of the law alone that is infinite without tokens."""
-    return replace(
-        fit, members=tuple(one for one in fit.members if one.fit.law.spec == "dcpt-l3"), scores=None, _cache={}
-    )
-
-
 def test_a_base_model_is_the_measured_one_however_its_numbers_are_rounded(of_one_size):
     fit = cl.fit(of_one_size, on="target")
-    # A law that is infinite without tokens says nothing of base models: its 1.62 became .85, and was sure.
-    dcpt = without_bases(fit)
-    for laws in (fit, dcpt):
-        exact, rounded, typed = columns(laws.forecast(at((8.03e9, 1867.995), (8.03e9, 1868), (8e9, 1875))))
-        assert rounded == pytest.approx(exact, rel=1e-4)
-        assert typed == pytest.approx(exact, rel=1e-3)
-    # Where no base model was measured nobody knows what the gain is taken from: there studies say nothing.
-    far = dcpt.forecast(at((8.03e9, 4000.0)), interval=None)
-    law = dcpt.members[0].fit.forecast(at((8.03e9, 4000.0)), interval=None)
-    assert far["loss"].to_numpy() == pytest.approx(law["loss"].to_numpy(), rel=2e-3)
-
-
-def test_a_plan_forecasts_what_the_fit_does_where_no_law_of_it_reads_budgets(of_one_size):
-    target, source = (cl.fit(of_one_size, on=role) for role in ("target", "source"))
-    target, asked = without_bases(target), {"n_params": 8.03e9, "ptpp": 1867.995}
-    plan = cl.plan.trade_off(target, source, **asked, max_forgetting="2%", tokens="20B")
-    forecast = target.forecast(pd.DataFrame([{**asked, "tokens": plan.tokens, "replay": plan.replay}])).iloc[0]
-    assert plan.target_loss == pytest.approx(forecast["loss"])
+    exact, rounded, typed = columns(fit.forecast(at((8.03e9, 1867.995), (8.03e9, 1868), (8e9, 1875))))
+    assert rounded == pytest.approx(exact, rel=1e-4)
+    assert typed == pytest.approx(exact, rel=1e-3)
 
 
 def test_sizes_as_they_are_typed_change_the_answer_little(of_one_size, answered):

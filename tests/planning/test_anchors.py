@@ -13,11 +13,9 @@ SIZE, BUDGET, OPTIMUM = 203_952, 279, 5.66
 LIMITS = {"max_forgetting": 0.17415, "max_target_loss": 1.53258, "base_source_loss": 1.38953}
 FEW = "ptpp in (15, 31)"
 ANCHORS = {"none": None, "far": "n_params < 50K", "near": "n_params in (75072, 124672)"}
-# Once 78.6 tokens per parameter where 4.8 were right; near anchors still overshoot, by half as much again.
-WITHIN = {"far": 1.4, "near": 1.6}
-# Errors of both losses over those without anchors. Far ones bring the target from 4.6 to 3.1 %; of the source, which is
-# forecast within .8 % without any, they are 2.0 % off.
-NEARER = {"far": 1.0, "near": 0.85}
+WITHIN = 1.2  # times the best tokens, with near anchors; far ones leave the plan where it was, 1.7 times too few
+# Errors of both losses over those without anchors. Far ones take the source from 1.9 to .4 %, and leave the target.
+NEARER = {"far": 1.0, "near": 0.3}
 
 
 @pytest.fixture(scope="module")
@@ -37,10 +35,8 @@ def asked():
     return found
 
 
-@pytest.mark.parametrize("anchors", WITHIN)
-def test_anchors_move_the_plan_towards_the_measured_optimum(asked, anchors):
-    assert asked[anchors][0] < asked["none"][0]
-    assert asked[anchors][0] < np.log(WITHIN[anchors])
+def test_near_anchors_move_the_plan_to_the_measured_optimum(asked):
+    assert asked["near"][0] < np.log(WITHIN) < asked["none"][0]
 
 
 @pytest.mark.parametrize("anchors", NEARER)

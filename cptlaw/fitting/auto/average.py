@@ -101,6 +101,7 @@ class Average(CountedRows, Fit):
             needs_schedules=all(law.needs_schedules for law in laws),
             decreasing=tuple(name for name in laws[0].decreasing if all(name in law.decreasing for law in laws)),
             signed_inputs=tuple(dict.fromkeys(name for law in laws for name in law.signed_inputs)),
+            equation=laws[0].equation if len(laws) == 1 else CombinedLaw.equation,
         )
 
     @property

@@ -56,8 +56,6 @@ class Candidate:
         What it counts before rollouts are seen, beside the other candidates.
     judged
         Parameters whose fitted values tell how plausible it is, by what was learned of them from other studies.
-    told_by
-        Of a target loss, the form that is fitted to the source loss, which tells it the shift; the same where absent.
     tight_priors
         Whether its priors are narrowed with the number of rows, as ladders from scratch need (`tighten_priors`).
     """
@@ -67,7 +65,6 @@ class Candidate:
     share: float = 1.0
     judged: tuple[str, ...] = ()
     tight_priors: bool = False
-    told_by: Law | None = None
 
     def restraint(self, training: TrainingRows, known: Restraint | None = None) -> Restraint:
         """Return the restraint of a fit: ties, what the fit to the source loss gives, and weak priors on the rest."""
@@ -236,11 +233,7 @@ def of_cpt(frame: pd.DataFrame, role: Role) -> Candidate:
         return Candidate(law("ptpp-blind"))
     # On tables of one mix what the rate costs every loss goes astray (studies/bench.md).
     raised = _rate(frame) == "progress" and levels(frame, "replay") > 1
-    forms = {
-        one: law("shared-tokens", rate=_rate(frame), raised=raised, mix="rehearsal", **form)
-        for one, form in OF_CPT.items()
-    }
-    return Candidate(forms[role], told_by=forms["source"])
+    return Candidate(law("shared-tokens", rate=_rate(frame), raised=raised, mix="rehearsal", **OF_CPT[role]))
 
 
 def _cpt_candidates(frame: pd.DataFrame, role: Role, has_schedules: bool) -> Iterator[Candidate]:

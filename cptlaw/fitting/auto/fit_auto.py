@@ -103,7 +103,7 @@ def fit_auto(
             # With a prior on every parameter searches agree; on many rows each costs more and finds the same.
             starts = STARTS if len(frame) <= MANY_ROWS else STARTS // 2
             training = training_rows(candidate.law, paired, name, None, needed)
-            sourced = with_source(training, paired, None, seed, starts, candidate.restraint, told_by=candidate.told_by)
+            sourced = with_source(training, paired, None, seed, starts, candidate.restraint)
             training = sourced.training
             # Each law keeps its own rows; where they stand among the common ones lets all be judged by the same
             # rollouts.

@@ -200,9 +200,8 @@ def add_corpus_prior(
     # The law is read at one reference size, and up to one largest size and budget, by all of them.
     whole = candidate.law.for_rows(pd.concat([frame, *(runs.on(on).frame for runs in others.values())]))
     around = middle_size(frame) or whole.around
-    read_alike = {"around": around, "largest": whole.largest, "longest": whole.longest}
-    told_by = candidate.told_by and candidate.told_by.with_options(**read_alike)
-    plain, fits = replace(candidate, law=candidate.law.with_options(**read_alike), told_by=told_by), {}
+    law = candidate.law.with_options(around=around, largest=whole.largest, longest=whole.longest)
+    plain, fits = replace(candidate, law=law), {}
     for name, runs in others.items():
         with suppress(CptlawError, np.linalg.LinAlgError):  # too little was measured there
             fits[name] = _fitted(plain, runs, on, seed)
@@ -222,7 +221,7 @@ def corpora_used(candidates: Iterable[Candidate]) -> tuple[Finding, ...]:
 def _fitted(candidate: Candidate, runs: Runs, on: str, seed: int) -> list[LawFit]:
     """Return the fits of a law to one corpus: to the eval and, of a target loss, to its source loss."""
     training = training_rows(candidate.law, runs, on)
-    sourced = with_source(training, runs, None, seed, FEW_STARTS, candidate.restraint, told_by=candidate.told_by)
+    sourced = with_source(training, runs, None, seed, FEW_STARTS, candidate.restraint)
     restraint = candidate.restraint(sourced.training, sourced.known)
     options = Options.build(sourced.training.law, starts=FEW_STARTS, seed=seed, restraint=restraint)
     fits = [fit_rows(sourced.training, options, checked=False), sourced.fit]

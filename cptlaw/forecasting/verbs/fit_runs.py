@@ -1,4 +1,4 @@
-"""Fit runs, from the table to a fit: one law, the average of all, or a score."""
+"""Fit runs, from the table to a fit: one law, what the columns allow, or a score."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def fit(
     base_target_loss: Quantity = None,
     replay_of: str | None = None,
 ) -> LawFit | Average | ScoreFit | PriorFit:
-    """Fit a law to the losses of one eval; without a law, all that the columns allow, and average them.
+    """Fit a law to the losses of one eval; without a law, what the columns allow.
 
-        fit(runs, on="target")                   every law that the columns allow, averaged: an `Average`
+        fit(runs, on="target")                   one law, or the average of several: an `Average`
         fit("dcpt-l3", runs, on="target")        one law: a `LawFit`
         fit(None, on="target", shift="language", n_params="8B", ptpp=1875)
                                                  no runs: what studies of others say, a `PriorFit`
