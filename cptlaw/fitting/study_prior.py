@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 # MANY runs on it would move nothing that is printed, and is left out. That of laws grows as 1 + (RUNS / runs)^2, less
 # towards MANY; fewer than LEAST count as so many, for what laws say of one run they say by their priors, and more than
 # MOST as so many, for most of them start from base models that others start from too (`python -m studies few_runs`).
-RUNS, MANY, LEAST, MOST = 12.0, 30, 5.0, 10.0
+RUNS, MANY, LEAST, MOST = 12.0, 30, 5.0, 8.0
 MOST_AMPLITUDE = 10.0  # of a study, times the usual one
 CHUNK = 100  # base models whose points are computed side by side
 SAME = 1e-6  # relative difference up to which two sizes or budgets are one

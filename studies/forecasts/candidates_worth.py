@@ -1,4 +1,4 @@
-"""What each law of law auto's pool is worth: rolled through studies with it and without it.
+"""What each law is worth that law auto averages, of models from scratch: rolled through studies with it and without it.
 
     python -m studies candidates_worth --data ../shared/data            # print the table
     python -m studies candidates_worth --data ../shared/data --write    # and write it into studies/bench.md
@@ -37,33 +37,28 @@ from studies.harness import Array, progress, show, skip, write_result
 from studies.learning.learn_averages import cuts, forecast_of, thinned, without
 from studies.series import Series, all_series
 
-EVERY = {"olmo": 4, "dmsl": 6, "mixlaws-scratch": 9, "delphi": 4, "gadre": 3, "mixlaws-ct": 3}  # one series in so many
+EVERY = {"olmo": 4, "dmsl": 6, "mixlaws-scratch": 9, "delphi": 4, "gadre": 3}  # one series in so many
 TIED = (("alpha", "beta"),)
-# What is or was in the pool of ladders and of CPT, with what it counts before rollouts.
-STATIC = (
+# What was in the pool, with what it counts before rollouts.
+MORE = (
     *(Candidate(law("chinchilla", bend=bend), TIED, share, TIED[0], tight_priors=True) for bend, share in ((3, 0.25),)),
     *(Candidate(law("chinchilla", bend=bend), (), 0.3, TIED[0], tight_priors=True) for bend in (1, 1.5, 2)),
     Candidate(law("kaplan"), (), 0.05, tight_priors=True),
     Candidate(law("over-training"), tight_priors=True),
 )
-OF_CPT = (
-    *(Candidate(law(f"shared-tokens:{form}"), (), 0.5) for form in ("transfer=true", "bend=1.5")),
-    *(Candidate(law(name), (), 0.15) for name in ("ptpp-gated-floor", "ptpp-gate", "ptpp-floor", "ptpp-blind")),
-)
 LEAST = 1e-4  # error below which a forecast is as good as it gets
 
 
 @contextmanager
-def wide_pool(kind: str, taken: list[str]) -> Iterator[None]:
+def wide_pool(taken: list[str]) -> Iterator[None]:
     """Let law auto fit the laws of a wide pool; `taken` then holds which of them it would take."""
     usual = candidates.candidates
-    more = STATIC if kind == "static" else OF_CPT
 
     def wide(rows: Chosen, role: Role, has_schedules: bool) -> Iterator[Candidate]:
         own = list(usual(rows, role, has_schedules))
         taken[:] = [name_of(one.law.name, one.law.options(), one.tied) for one in own]
         yield from own
-        yield from (one for one in more if name_of(one.law.name, one.law.options(), one.tied) not in taken)
+        yield from (one for one in MORE if name_of(one.law.name, one.law.options(), one.tied) not in taken)
 
     fitting = import_module("cptlaw.fitting.auto.fit_auto")
     setattr(fitting, "candidates", wide)  # noqa: B010 - a module that is imported by name has no such attribute to mypy
@@ -88,13 +83,12 @@ class Cut:
     fit: Average
     upper: pd.DataFrame
     names: list[str]
-    of_scratch: bool
 
     def error(self, names: set[str]) -> tuple[float, dict[str, float]]:
         """Return the mean absolute log error of the average of some laws, and their mean weights by name."""
         kept = [i for i, name in enumerate(self.names) if name in names]
         scores = self.fit.scores
-        share = scores.share[kept] / self.left(scores.error)[kept] * self.left(scores.error[kept])
+        share = scores.share[kept] / left_by_rollouts(scores.error)[kept] * left_by_rollouts(scores.error[kept])
         some = RolloutScores(share, scores.error[kept], scores.reach)
         members = [self.fit.members[i].fit for i in kept]
         data = self.fit.data
@@ -107,10 +101,6 @@ class Cut:
         of_name = zip((self.names[i] for i in kept), weight.mean(axis=0).tolist(), strict=True)
         return max(float(missed.mean()), LEAST), dict(of_name)
 
-    def left(self, error: Array) -> Array:
-        """Return what is left of the shares of laws beside these alone, (laws,)."""
-        return left_by_rollouts(error) if self.of_scratch else np.ones(len(error))
-
     def _average(self, members: list[LawFit], frame: pd.DataFrame, weight: Array) -> Array:
         logs = np.column_stack([np.log(one.predict(frame)) for one in members])
         found: Array = np.sum(weight * logs, axis=1)
@@ -121,7 +111,7 @@ def worth(series: Series) -> Iterator[dict[str, object]]:
     """Yield, of each cut and each law of the wide pool, the error with it beside that without it."""
     taken: list[str] = []
     for fold in cuts(series):
-        with wide_pool(series.kind, taken), np.errstate(all="ignore"):
+        with wide_pool(taken), np.errstate(all="ignore"):
             made = forecast_of(series, fold)
             if made is None:
                 continue
@@ -129,7 +119,7 @@ def worth(series: Series) -> Iterator[dict[str, object]]:
             names = [
                 name_of(one.fit.law.name, one.fit.law.options(), one.fit.options.restraint.tied) for one in fit.members
             ]
-            cut = Cut(fit, upper, names, series.kind == "static")
+            cut = Cut(fit, upper, names)
             with without(series.study):
                 pool = set(taken) & set(names)
                 try:
@@ -139,7 +129,6 @@ def worth(series: Series) -> Iterator[dict[str, object]]:
                         beside = error / other if name in pool else other / error
                         weight = weights[name] if name in pool else more[name]
                         yield {
-                            "kind": series.kind,
                             "study": series.study,
                             "law": name,
                             "taken": name in pool,
@@ -153,11 +142,10 @@ def worth(series: Series) -> Iterator[dict[str, object]]:
 def by_law(rows: pd.DataFrame) -> pd.DataFrame:
     """Return one line per law."""
     lines = []
-    for (kind, name), part in rows.groupby(["kind", "law"], sort=False):
+    for name, part in rows.groupby("law", sort=False):
         by_study = np.log(part["beside"].astype(float)).groupby(part["study"]).mean()
         lines.append(
             [
-                "from scratch" if kind == "static" else "CPT",
                 str(name),
                 f"{part['taken'].mean():.0%}",
                 str(len(part)),
@@ -166,13 +154,13 @@ def by_law(rows: pd.DataFrame) -> pd.DataFrame:
                 f"{np.exp(by_study.min()):.2f} to {np.exp(by_study.max()):.2f}",
             ]
         )
-    header = ["runs", "law", "taken in", "cuts", "weight", "error with it / without", "by study"]
-    return pd.DataFrame(sorted(lines, key=lambda one: (one[0], -float(one[2][:-1]), float(one[5]))), columns=header)
+    header = ["law", "taken in", "cuts", "weight", "error with it / without", "by study"]
+    return pd.DataFrame(sorted(lines, key=lambda one: (-float(one[1][:-1]), float(one[4]))), columns=header)
 
 
 def probe() -> list[Any]:
     """Return numbers behind the tables, unrounded (`studies.provenance`)."""
-    series = next(one for one in all_series(None) if one.study == "docs-to-code")
+    series = next((one for one in all_series(None) if one.kind == "static"), None) or skip("no public table is there")
     fit, upper = forecast_of(series, cuts(series)[0]) or skip("the first cut allows no fit")
     return [fit.predict(upper), [member.weight for member in fit.members]]
 
@@ -187,7 +175,7 @@ def main() -> None:
     only = asked.only.split(",") if asked.only else None
     found = []
     for series in thinned(all_series(asked.data), EVERY):
-        if only is None or series.study in only:
+        if series.kind == "static" and (only is None or series.study in only):
             progress(f"{series.study}, {series.name}")
             found += list(worth(series))
     tables = {"laws": by_law(pd.DataFrame(found))}
