@@ -111,6 +111,7 @@ def test_a_filter_holds_for_the_other_corpora_too_and_keeps_base_models(tables) 
     assert by_corpus(runs, "source", None)[1] == {}
 
 
+@pytest.mark.dear("fits of every other corpus and of the one asked")
 @pytest.mark.parametrize("on", ["source", "target"])
 def test_priors_are_narrower_than_other_studies_and_have_a_floor(tables, on) -> None:
     table, others = by_corpus(read_runs(tables[0]), on, WHERE)
