@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -91,27 +90,26 @@ def split(frame: pd.DataFrame, text: str) -> tuple[list[Fold], tuple[Finding, ..
     return folds, (Finding("warning", "cuts-runs", message, advice),)
 
 
-def go_with(rows: pd.DataFrame, frame: pd.DataFrame, fits: Sequence[NDArray[np.bool_]]) -> NDArray[np.bool_]:
-    """Return which rows belong to those that each fold fits, (folds, n): their other evals and base models.
+def go_with(rows: pd.DataFrame, fitted: pd.DataFrame) -> NDArray[np.bool_]:
+    """Return which rows belong to those that are fitted, (n,): their other evals and base models.
 
     Rows of CPT belong together by run and tokens, those of base models by size and budget.
 
     Parameters
     ----------
     rows
-        Of the same table, (n,).
-    frame, fits
-        The rows that are cut, and a mask of them for each fold.
+        The whole table, (n,).
+    fitted
+        Rows of one eval of it.
     """
     of_base = (rows["tokens"] == 0).to_numpy()
-    result = np.zeros((len(fits), len(rows)), dtype=bool)
+    result = np.zeros(len(rows), dtype=bool)
     # Base models of a held-out budget stay out with it: their loss alone would tell most of the forecast.
     for part, names in ((~of_base, ("run", "tokens")), (of_base, ("n_params", "ptpp"))):
-        if known := [name for name in names if name in rows.columns and name in frame.columns]:
-            both = pd.concat([frame[known], rows[known]], ignore_index=True)
+        if known := [name for name in names if name in rows.columns and name in fitted.columns]:
+            both = pd.concat([fitted[known], rows[known]], ignore_index=True)
             code = both.groupby(known, dropna=False, observed=True).ngroup().to_numpy()
-            for one, fit in zip(result, fits, strict=True):
-                one |= part & np.isin(code[len(frame) :], code[: len(frame)][fit])
+            result |= part & np.isin(code[len(fitted) :], code[: len(fitted)])
     return result
 
 

@@ -196,7 +196,7 @@ def _auto_in_folds(
     seed, schedules = how.get("seed", 0), how.get("schedules")
 
     def fit(fold: Fold) -> Average:
-        table = given.keep(go_with(given.frame, frame, [fold.fit | fold.anchors])[0])
+        table = given.keep(go_with(given.frame, frame[fold.fit | fold.anchors]))
         result = fit_auto(table, on, seed=seed, schedules=schedules)
         # What a fold tests are other runs, whose schedules are known all the same.
         return result if schedules is None else result.with_schedules(schedules)
